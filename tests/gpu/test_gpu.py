@@ -271,10 +271,10 @@ def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
     for device in ("cpu", "cuda"):
         loaded = load_model(tmp_path / "model", compute_dtype=torch.float32, device=device)
         assert loaded.model.embedding.weight.device.type == device
-        features = SentimentFeaturizer(tmp_path / "model", device=device).transform(texts)
+        features = SentimentFeaturizer(loaded).transform(texts)
         values = read_texts(loaded, texts[:2], [3, 5]).traces[1].values
         config = SamplingConfig(length=50, temperature=0)
-        written = generate(loaded.model, b"I", config, clamp=Clamp(unit=3, cell=1.0))
+        written = generate(loaded, b"I", config, clamp=Clamp(unit=3, cell=1.0))
         assert "".join(characters for _, characters in written)
         results.append((torch.from_numpy(features), torch.as_tensor(values)))
     for cpu, gpu in zip(*results, strict=True):

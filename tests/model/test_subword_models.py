@@ -17,6 +17,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import START, TOKENIZER_FILE, Continuations
+from tests.support.loaded import as_loaded
 
 PROFILE = text_profile("openai")
 TEXTS = [review.text for review in synthetic_reviews(6, seed=9)]
@@ -104,7 +105,7 @@ def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, back
 
 def write(model, subwords, opening=b"\n I thought", length=150, **options):
     config = SamplingConfig(length=length, **options)
-    return "".join(c for _, c in generate(model, opening, config, tokenizer=subwords))
+    return "".join(c for _, c in generate(as_loaded(model, subwords), opening, config))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 150])
@@ -133,7 +134,8 @@ def test_a_stop_inside_a_token_ends_the_text(subword_model, subwords):
     for size in (1, 2, 3):
         stop = whole[100 : 100 + size]
         config = SamplingConfig(length=400)
-        pieces = generate(subword_model, b"\n I thought", config, tokenizer=subwords, stop=stop)
+        model = as_loaded(subword_model, subwords)
+        pieces = generate(model, b"\n I thought", config, stop=stop)
         assert "".join(c for _, c in pieces) == whole[: whole.index(stop)]
 
 

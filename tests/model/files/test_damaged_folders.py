@@ -93,7 +93,7 @@ def read_whole(folder):
     loaded = load_model(folder)
     features = features_in_order(loaded.model, [loaded.encode(text) for text in TEXTS])
     assert np.isfinite(features).all()
-    list(generate(loaded.model, b"a", SamplingConfig(length=3), tokenizer=loaded.tokenizer))
+    list(generate(loaded, b"a", SamplingConfig(length=3)))
     answers = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
     assert ((answers.probabilities >= 0) & (answers.probabilities <= 1)).all()
 
