@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import command
 
 from model.bounds import NonNegativeFloat
-from model.commands.options import Device, LabelKey, Model, Table, TextKey
+from model.commands.options import LabelKey, Model, Table, TextKey
 from model.errors import InputError
+from model.inference.loading import Device
 from model.reading.inputs import TableOptions
 from transfer.finetuning.config import FinetuningConfig
 

@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..files.quantization import SCALE, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, read_arrays
+from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, check_finite, read_arrays
 from ..files.tokenizers import load_tokenizer
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import Tokenizer
@@ -234,4 +234,6 @@ class _Weights:
                 f"integers{GET_AGAIN}"
             )
         scale = self.vector(name + SCALE)
+        with np.errstate(over="ignore"):
+            check_finite(self._path, {name: scale * np.float32(1 << (self._bits - 1))})
         return StoredMatrix(np.ascontiguousarray(data), scale, gains, columns, self._bits)

@@ -46,7 +46,8 @@ def dequantize(
         result[name] = arrays[name]
         if name + SCALE in arrays:
             integers = arrays[name] if bits == 8 else unpack(arrays[name], shape[-1], bits)
-            result[name] = integers * arrays[name + SCALE][..., None]
+            with np.errstate(over="ignore"):  # a damaged scale may be too large
+                result[name] = integers * arrays[name + SCALE][..., None]
     return result
 
 

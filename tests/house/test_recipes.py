@@ -47,7 +47,7 @@ def frames():
 
 def test_the_recipe_for_engines_answers_as_the_classifier_does(recipe):
     table = pd.concat(map(recipe.labelled, iter(frames())))  # as in mapInPandas
-    classifier = SentimentClassifier.from_pretrained("default_small", precision="fast")
+    classifier = SentimentClassifier.from_pretrained("default_small")
     answers = classifier(TEXTS).to_frame()
     expected = answers["probability"].astype(float)
     np.testing.assert_allclose(table["probability"], expected, atol=1e-6)

@@ -112,7 +112,7 @@ def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
     def kill(path, content):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("model.files.weights.write_json", kill)
+    monkeypatch.setattr("model.inference.weights.write_json", kill)
     with pytest.raises(KeyboardInterrupt):
         writer.evaluate(trainer)
     saved = load_model(writer.directory.model)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
+from model.engine import scoring
 from model.engine.scoring import score_split
 from model.errors import InputError
-from model.inference import scoring
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
