@@ -297,7 +297,8 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
         for number in closed:
             os.close(number)
 
-    trained(run(*small_run(tmp_path / "run", 2), preexec_fn=close))
+    ended = run(*small_run(tmp_path / "run", 2), preexec_fn=close)
+    assert ended.returncode == 3, ended.stderr  # two steps do not beat unigrams
     assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
     refused = run("main.py", "--nonsense", 3, preexec_fn=close)
     assert refused.returncode == 2, refused.stderr

@@ -111,6 +111,7 @@ def test_a_launcher_restarts_and_resumes_after_kill_9(victim, tmp_path):
 def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
     alone, folder = tmp_path / "alone", tmp_path / "run"
     settings = {"data.lanes": LANES, "optim.decay": "constant", "evaluate.every_steps": 100}
+    settings["optim.lr"] = 0.03  # amplifies less how ranks round their sums
     assert run(*small_run(alone, STARTS[-1][1], **settings)).returncode == 0
     for ranks, steps in STARTS:
         processes = run_ranks(ranks, *small_run(folder, steps, **settings, **AGAIN))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import runs
 from tests.support.runs import (
     ROOT,
     done,
@@ -13,7 +14,6 @@ from tests.support.runs import (
     rows_of,
     run,
     run_ranks,
-    small_run,
     start_anew,
     trained,
     wait_for,
@@ -21,6 +21,11 @@ from tests.support.runs import (
 from training.runs.rows import read_rows
 
 STEPS = 40
+
+
+def small_run(run_dir, steps, **changes):
+    """A lower rate, which amplifies less how ranks round their sums."""
+    return runs.small_run(run_dir, steps, **{"optim.lr": 0.03, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +40,8 @@ def assert_same_losses(rows, alone):
     for row, expected in zip(rows, alone, strict=True):
         for key, value in expected.items():
             # fp32: sums in another order, carried through 40 steps
-            assert row[key] == pytest.approx(value, rel=2e-5), (row["step"], key)
+            near = value if isinstance(value, str) else pytest.approx(value, rel=2e-5)
+            assert row[key] == near, (row["step"], key)
 
 
 @pytest.mark.parametrize(

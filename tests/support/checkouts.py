@@ -71,8 +71,9 @@ def shortened(command):
         return command + SHORT_STUDY
     if "--tokenizer" in command and "--vocabulary-size" not in command:
         return command + SMALL_VOCABULARY
-    if "--train.start-from" in command:  # of the model's own size
-        return command + SHORT_RUN.replace(" --model.hidden_size 8", "")
+    if "--train.start-from" in command:  # of the model's own size, and already trained
+        own_size = SHORT_RUN.replace(" --model.hidden_size 8", "")
+        return command + own_size.replace("--train.steps 40 --optim.lr 0.1", "--train.steps 2")
     return command + SHORT_RUN if "main.py" in command else command
 
 

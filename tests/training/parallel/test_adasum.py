@@ -11,7 +11,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.ranks.combining import pairwise_tree
 from tests.support.peers import among_peers
-from tests.support.runs import assert_refused, run, run_ranks, small_run, trained
+from tests.support.runs import assert_refused, run, run_ranks, small_run
 from tests.support.trainers import make_trainer
 from training.parallel.adasum import PIECE, AdasumExchange, combined
 from training.parallel.distributed import World
@@ -152,7 +152,7 @@ def test_main_refuses_another_number_of_ranks(tmp_path):
     folder = tmp_path / "run"
     keys = {"parallel.combine": "adasum", "evaluate.every_steps": 100}
     for process in run_ranks(2, *small_run(folder, 3, **keys)):
-        trained(process)
+        assert process.returncode == 3, process.stderr  # three steps do not beat unigrams
     assert (
         '"optimizer_states": 2'
         in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()
