@@ -201,7 +201,8 @@ def test_a_command_looks_at_its_input_before_it_waits_for_torch():
 def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     run_without(
         ["sklearn", "scipy", "pandas", "sentencepiece", "huggingface_hub", "anyascii"],
-        "from model import SentimentClassifier, load_model; load_model('tests/fixtures/v1/run'); "
+        "from model import SentimentClassifier; from model.inference.weights import load_model; "
+        "load_model('tests/fixtures/v1/run'); "
         "SentimentClassifier.from_pretrained('tests/fixtures/v1/finetuned').predict(['so good'])",
     )
 
