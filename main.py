@@ -86,7 +86,9 @@ def pretrain(run: ResolvedRun) -> int:
                     prefetcher.extend(skipped)
                     log.go_back(trainer.progress.step, row)
                     continue
-                row["epochs"] = clock.epochs(row["step"], trainer.progress.skipped_windows)
+                row["epochs"] = clock.epochs(
+                    trainer.progress.step, trainer.progress.skipped_windows
+                )
                 if evaluating:
                     with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)

@@ -65,6 +65,6 @@ OTHER_NAMES = {
     "load": "--resume, or --train.start-from for weights alone",
     "resume-from-checkpoint": "--resume",
     "world-size": "python -m torch.distributed.run --nproc-per-node",
-    "bucket-cap-mb": "the constant BUCKET_MEGABYTES in training/parallel/exchange.py",
+    "bucket-cap-mb": "the key parallel.bucket_cap_mb of a config file",
 }
 """By the last part of an option's name, in any section."""

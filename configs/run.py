@@ -176,8 +176,10 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
 def _inputs_of(config: RunConfig) -> Iterator[Path]:
     """Yield what a config says to read, which options do not say if it is from a file."""
     evaluate = config.evaluate
-    paths = (config.data.corpus, config.train.start_from, evaluate.probe_train, evaluate.probe_val)
-    return map(Path, filter(None, paths))
+    for path in (config.data.corpus, config.train.start_from):
+        if path is not None:
+            yield Path(path)
+    yield from filter(None, (evaluate.probe_train, evaluate.probe_val))
 
 
 def _open_corpus(folder: Path | None, *, is_moved_if_absent: bool) -> Corpus:

@@ -72,7 +72,7 @@ class _Rows:
 
 def read_labelled_sets(
     paths: Sequence[Path],
-    text_key: str | None = None,
+    text_key: str | Sequence[str] | None = None,
     label_key: str | None = None,
     *,
     blank: bool = True,
@@ -102,7 +102,7 @@ def read_labelled_sets(
 
 def read_label_columns(
     paths: Sequence[Path],
-    text_key: str | None,
+    text_key: str | Sequence[str] | None,
     label_keys: Sequence[str],
     table: TableOptions | None = None,
 ) -> list[LabelledSet]:

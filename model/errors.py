@@ -15,7 +15,7 @@ _LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 # explained in docs/use.md.
 WRONG_REQUEST = 2
 NOTHING_WORTH_KEEPING = 3
-TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with the request, start it again
 
 
 class InputError(Exception):
@@ -34,7 +34,7 @@ class InputError(Exception):
 class TryAgain(InputError):
     """Another process has what this one needs; the same command may succeed later."""
 
-    exit_code = TRY_AGAIN
+    exit_code = TEMPORARY_FAILURE
 
 
 class NewerFormat(InputError):

@@ -2,19 +2,24 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
-from data_utils.corpus import open_corpus
+from data_utils.corpus import Corpus, open_corpus
+from data_utils.lanes import TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt
 from model.engine.architecture import VOCABULARY_SIZE
 from model.errors import InputError
+from training.runs.rows import read_rows
+from training.runs.run_directory import PretrainingDirectory
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
 
 _MOST_DIGITS = 6  # of a number of units
+EPOCH_OF_AMAZON = 38.3e9  # characters
 VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
 _COLUMNS = (
     "gpus", "lanes", "step_seconds", "efficiency", "characters_per_second", "hours", "gpu_hours"
@@ -25,16 +30,17 @@ _COLUMNS = (
 class PlanOptions:
     """Estimate what a training job takes, by the performance model of experiments/scaling."""
 
-    model: str
+    model: str | None = None
     """A run's TOML file, such as configs/paper_4096.toml; or a number of units, for the recipe of
     2018: 256 lanes per GPU, fp16, gradients in one piece after backward."""
-    cluster: Path
+    cluster: Path | None = None
     """A TOML file like those in configs/clusters."""
     corpus: Path | None = None
-    """A prepared corpus like the one to train on, for its vocabulary, the characters of a token and
-    the valid split. Default: tokens are bytes."""
-    characters: Annotated[float, Bound(above=0, max=1e18)] = 38.3e9
-    """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
+    """A prepared corpus like the one to train on, for its vocabulary, the characters of a token,
+    the valid split, and the length of the run. Default: tokens are bytes."""
+    characters: Annotated[float | None, Bound(above=0, max=1e18)] = None
+    """Characters to train on. Default: what the run reads of the corpus, if one is given; else
+    38.3e9, an epoch of the Amazon reviews."""
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
@@ -66,15 +72,17 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
 
 def read_plan(options: PlanOptions) -> Plan:
     """Return the plan of the job that the options name."""
+    if options.cluster is None or options.model is None:
+        raise InputError("name a --model and a --cluster, or a file for --calibrate")
     cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
-    run, text = read_job(options)
     gpus = options.gpus or cluster.total_gpus
+    run, text = read_job(options, gpus)
     return Plan(cluster, run, gpus, text, options.lanes_per_gpu)
 
 
-def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
+def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
     """Return the run that the options name, with the vocabulary of its corpus, and its text."""
-    word = options.model
+    word, characters = options.model or "", options.characters
     if word.isdecimal() and len(word) <= _MOST_DIGITS:
         run = load_config(SHIPPED / "paper_4096.toml")
         parallel = replace(run.parallel, flat=True, shares="measured")
@@ -87,14 +95,56 @@ def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
         valid = float(len(corpus.splits["valid"].tokens))
-        text = TextSize(options.characters, corpus.characters_per_token, valid)
+        if characters is None:
+            characters = _characters_read(run, corpus, gpus)
+        text = TextSize(characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
     if run.model.resolved_vocabulary_size != VOCABULARY_SIZE:
         raise InputError(
             f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
             "their prepared corpus with --corpus"
         )
-    return run, TextSize(options.characters, valid_tokens=options.characters * VALID_FRACTION)
+    if characters is None:
+        characters = EPOCH_OF_AMAZON
+    return run, TextSize(characters, valid_tokens=characters * VALID_FRACTION)
+
+
+def _characters_read(run: RunConfig, corpus: Corpus, gpus: int) -> float:
+    """Return how many characters a run reads of a corpus, by the clock that training uses."""
+    train = corpus.splits["train"]
+    data, lanes = run.data, run.data.total_lanes(gpus)
+    if data.shuffle == "auto":
+        data = settle_shuffle(data, train)
+    windows = lanes_of(train, data, lanes, run.seed, slice(None))
+    clock = TextClock(windows, run.parallel.windows_per_step)
+    steps = run.optim.last_step(run.train.total_steps(clock.steps))
+    return clock.epochs(steps) * len(train.tokens) * corpus.characters_per_token
+
+
+def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
+    """Return the planned and the actual speed of a finished run, by the median of its rows."""
+    cluster = read_toml(cluster_file, ClusterConfig, SHIPPED / "clusters")
+    directory = PretrainingDirectory(folder).check_exists()
+    rows = read_rows(directory.metrics)[1:]  # the first includes compilation
+    speeds = [row["characters_per_second"] for row in rows if "characters_per_second" in row]
+    if not speeds:
+        raise InputError(f"{directory.metrics}: too few rows to measure a speed; train longer")
+    gpus = len(rows[-1].get("rank_characters_per_second") or [None])
+    plan = Plan(cluster, load_config(directory.config), gpus, TextSize(rows[-1]["characters"]))
+    actual = median(speeds)
+    return {
+        "planned_characters_per_second": plan.characters_per_second,
+        "actual_characters_per_second": actual,
+        "actual_to_planned": actual / plan.characters_per_second,
+    }
+
+
+def lines_of_comparison(result: dict[str, Any]) -> list[str]:
+    """Return the comparison as lines for people."""
+    return [
+        f"  {kind:<10}{result[f'{kind}_characters_per_second']:>14,.0f} characters/s"
+        for kind in ("planned", "actual")
+    ] + [f"  {'ratio':<10}{result['actual_to_planned']:>14.2f}"]
 
 
 def lines(result: dict[str, Any]) -> list[str]:

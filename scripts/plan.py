@@ -4,6 +4,8 @@ python scripts/plan.py --model 4096 --cluster configs/clusters/dgx1v_infiniband.
 python scripts/plan.py --model 8192 --cluster configs/clusters/h200.toml --characters 38.3e9
 python scripts/plan.py --model configs/paper_4096.toml --cluster configs/clusters/mixed_lab.toml \\
     --lanes-per-gpu 64 --output plan.json
+python scripts/plan.py --calibrate mine.toml     # measures this machine and describes it
+python scripts/plan.py --cluster mine.toml --actual runs/mine
 """
 
 from dataclasses import dataclass
@@ -12,28 +14,52 @@ from pathlib import Path
 import command
 
 from model.commands.program import print_and_write
-from scaling.planner import PlanOptions, lines, make_plan
+from model.errors import InputError
+from model.files.writer import write_atomically
+from scaling.planner import (
+    PlanOptions,
+    compare_with_run,
+    lines,
+    lines_of_comparison,
+    make_plan,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(PlanOptions):
     """Estimate what a training job takes, by the performance model of experiments/scaling."""
 
-    measured: tuple[Path, ...] = ()
-    """Run directories, 5 or more: also predict the step by regression on their steps."""
+    calibrate: Path | None = None
+    """Measure this machine, in minutes, and write its description to this TOML file."""
+    actual: Path | None = None
+    """Run directory: compare the speed of its rows with the speed planned for its config."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    command.prepare_output(options.output)
+    command.prepare_output(options.output, options.calibrate)
+    if options.calibrate is not None:
+        _calibrate(options.calibrate)
+        return
+    if options.actual is not None:
+        if options.cluster is None:
+            raise InputError("--actual needs the --cluster that the run used")
+        result = compare_with_run(options.cluster, options.actual)
+        print_and_write(lines_of_comparison(result), result, options.output)
+        return
     result = make_plan(options)
-    shown = lines(result)
-    if options.measured:
-        from experiments.scaling import regression  # importing scikit-learn takes a second
+    print_and_write(lines(result), result, options.output)
 
-        result["regression"] = regression.predict_step(options, options.measured)
-        shown += ["", *regression.lines(result["regression"])]
-    print_and_write(shown, result, options.output)
+
+def _calibrate(path: Path) -> None:
+    import torch  # a plan needs none of this
+
+    from scaling.calibration import calibrate
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    measured = calibrate(device)
+    write_atomically(path, lambda partial: partial.write_text(measured, encoding="utf-8"))
+    print(measured, end="")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ from model.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from model.files.storage import read_json, step_folder
 from model.files.tensors import Shape
 from model.files.tokenizers import check_same_tokenizer
-from model.files.writer import check_unchanged
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
@@ -249,7 +248,7 @@ class Checkpoints(CheckpointStore):
             restore_weights(trainer.model, folder / WEIGHTS_FILE, _CONFIG)
             restore_optimizers(trainer.optimizers, folder / optimizer)
             _restore_carried(trainer, folder / LANES_FILE)
-            run_on_main(trainer.world, lambda: check_unchanged(folder))
+            run_on_main(trainer.world, lambda: self.check_newest(folder))
         return True
 
 

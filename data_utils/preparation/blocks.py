@@ -242,7 +242,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str,
             exact = record if type(record) is Record else slow(raw, place, strict)
             text = text_of(text_at(exact, found, place), place)
         try:
-            if not accept(text, report, strict):
+            if not accept(text, report, strict) or text is None:
                 continue
             if (review := encode(text)).isspace() or not review:  # such as of "&nbsp;"
                 report.empty_text += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -122,8 +122,8 @@ class SplitWriter:
         self.paths = (folder / tokens_file(name), folder / offsets_file(name))
 
     def __enter__(self) -> "SplitWriter":
-        self.content: BinaryIO = open_work(self.paths[0], "wb")  # closed in __exit__
-        self.offsets: BinaryIO = open_work(self.paths[1], "wb")
+        self.content: IO[bytes] = open_work(self.paths[0], "wb")  # closed in __exit__
+        self.offsets: IO[bytes] = open_work(self.paths[1], "wb")
         self._write_offsets(np.zeros(1, "<i8"))
         return self
 

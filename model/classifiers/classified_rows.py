@@ -120,7 +120,7 @@ class Classified:
         classifier, source = self._classifier, self._rows.source
         return {
             "version": installed_version(),
-            "text_key": source.text_key or self._rows.key.key,
+            "text_key": self._rows.key.key or " + ".join(self._rows.key.requested),
             "model": fitted_digest(classifier.loaded, classifier.fitted),
             "threshold": classifier.threshold,
             "unsure": classifier.unsure,

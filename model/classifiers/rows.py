@@ -12,7 +12,6 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.source import Source
 from ..reading.table_model import TableModel
-from ..reading.tables import TableReport
 from ..reading.texts import KeyChooser, describe_table, unicode_text
 from ..text.markup import without_tags
 
@@ -124,7 +123,8 @@ class Rows:
     @property
     def about(self) -> str:
         """What was read, in words: format, rows, rows left out, the column of the text."""
-        table = self.key.table or TableReport(self.source.name)
+        if (table := self.key.table) is None:
+            return "texts, one a line"
         about = describe_table(table, {"text": (self.key.key, "--text-key")})
         return about.removeprefix(f"{table.location}: ")
 

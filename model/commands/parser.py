@@ -42,7 +42,7 @@ _HELP = {"-h", "--help"}
 # Others may be paths.
 _TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
 # Say where to write; all others may say what to read.
-_OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work"}
+_OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work", "calibrate"}
 
 
 def parse(
@@ -244,10 +244,9 @@ class _Place:
                 details["nargs"] = "+"
             parser.add_argument(self.path, **details | {"metavar": self.word})
             return
-        if details.get("nargs") == "*" and not required:
+        if details.get("nargs") == "*" and self.default == ():
             number = "+" if takes_words else 1
-            default = None if self.default is None else [*self.default]
-            details |= {"action": "extend", "nargs": number, "default": default}
+            details |= {"action": "extend", "nargs": number, "default": []}
         if required:
             details["required"] = True
         name = (argument.name or self.name).replace("_", "-")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import TIME_IS_UP, TRY_AGAIN, WRONG_REQUEST, InputError, printable
+from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, WRONG_REQUEST, InputError, printable
 from ..files.writer import (
     STDOUT,
     begin_command,
@@ -38,7 +38,7 @@ class _Ended(KeyboardInterrupt):
     def exit_code(self) -> int:
         """128 and the signal's number, as the shell expects; 75 where time is nearly up."""
         if signal.Signals(self.number).name in TIME_IS_UP:
-            return TRY_AGAIN
+            return TEMPORARY_FAILURE
         return 128 + self.number
 
 

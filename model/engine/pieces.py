@@ -16,7 +16,7 @@ import numpy as np
 from .engine import Engine
 from .interface import Reading, TextModel
 from .kinds import POOLINGS, Pooling
-from .request import Familiarity, State
+from .request import Familiarity, State, excess_of
 
 LONG = 8192  # tokens of a text; what is not longer is processed in one piece
 PIECES, PARTS = 16, 4  # of a text, and of a piece
@@ -26,8 +26,9 @@ _BLOCK = 256  # tokens between two looks at whether a text is unfamiliar
 
 def in_pieces(model: TextModel, also: Sequence[Pooling] = ()) -> TextModel:
     """Return a model that processes long texts in pieces; one in PyTorch as it is."""
-    is_other = isinstance(model, InPieces) or not isinstance(model, Engine)
-    return model if is_other else InPieces(model, also)
+    if isinstance(model, Engine) and not isinstance(model, InPieces):
+        return InPieces(model, also)
+    return model
 
 
 class InPieces(Engine):
@@ -56,21 +57,23 @@ class InPieces(Engine):
         is_plain = not any(options.get(name) for name in others)
         if not is_plain or all(len(tokens) <= LONG for tokens in sequences):
             return super().read(sequences, pooling, **options)
+        short = [n for n, tokens in enumerate(sequences) if len(tokens) <= LONG]
+        together = super().read([sequences[n] for n in short], pooling, **options)
+        alone = {n: _row(together, row) for row, n in enumerate(short)}
         readings = [
-            self._read_long(tokens, pooling, **options)
-            if len(tokens) > LONG
-            else super(InPieces, self).read([tokens], pooling, **options)
-            for tokens in sequences
+            alone[n] if n in alone else self._read_long(tokens, pooling, **options)
+            for n, tokens in enumerate(sequences)
         ]
         states = [part for each in readings for part in each.unit_states or ()]
         flags = [each.unfamiliar for each in readings if each.unfamiliar is not None]
+        pooled: dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in readings]) for name in pooling
+        }
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
             unit_states=states if options.get("units") is not None else None,
             unfamiliar=np.concatenate(flags) if flags else None,
-            **{
-                name: np.concatenate([getattr(each, name) for each in readings]) for name in pooling
-            },
+            **pooled,
         )
 
     def _read_long(
@@ -92,11 +95,12 @@ class InPieces(Engine):
             self._kept[key] = _pooled(parts, self._also)
             states = [values for part in parts for values in part.unit_states or ()]
         is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
+        pooled: dict[str, Any] = {name: self._kept[key][name] for name in pooling}
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
             unit_states=[np.concatenate(states)] if states else None,
-            **{name: self._kept[key][name] for name in pooling},
+            **pooled,
         )
 
     def _read_parts(self, tokens: np.ndarray, advance: Any, **options: Any) -> list[Reading]:
@@ -145,24 +149,19 @@ class InPieces(Engine):
             block = tokens[first : first + _BLOCK]
             reading = super().read([block], (), bits=True, initial=state, final=True)
             assert reading.token_bits is not None
-            steps = reading.token_bits[0] - familiarity.bits_per_byte * self._token_bytes[block]
-            for step in steps.tolist():
-                excess += step
-                if abs(excess) > familiarity.margin:
-                    return excess
+            rest, sizes = familiarity._replace(bits=-excess), [self._token_bytes[block]]
+            excess = float(excess_of(reading.token_bits, sizes, rest)[0])
+            if abs(excess) > familiarity.margin:
+                break
             state = reading.state
         return excess
 
 
 def _row(reading: Reading, row: int) -> Reading:
     """Return the reading of one of the texts."""
-    states = reading.unit_states
-    pooled = {name: getattr(reading, name) for name in POOLINGS}
-    return Reading(
-        lengths=reading.lengths[row : row + 1],
-        unit_states=None if states is None else [states[row]],
-        **{name: values[row] for name, values in pooled.items() if values is not None},
-    )
+    names = ("lengths", "unit_states", "unfamiliar", *POOLINGS)
+    each = {name: getattr(reading, name) for name in names}
+    return Reading(**{name: v[row : row + 1] for name, v in each.items() if v is not None})
 
 
 def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
@@ -174,5 +173,5 @@ def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Poolin
         "max": lambda values: values.max(axis=0),
         "min": lambda values: values.min(axis=0),
     }
-    each = {name: np.array([getattr(part, name) for part in parts]) for name in pooling}
-    return {name: np.float32(pool[name](values))[None] for name, values in each.items()}
+    each = {name: np.concatenate([getattr(part, name) for part in parts]) for name in pooling}
+    return {name: np.asarray(pool[name](values), np.float32)[None] for name, values in each.items()}

@@ -252,9 +252,11 @@ class _Folder:
 
     def _lock(self, *kinds: str) -> bool:
         """Lock the folder until it is closed; return whether that was possible."""
+        if fcntl is None or self._fd is None:
+            return False
         try:
             fcntl.flock(self._fd, sum(getattr(fcntl, kind) for kind in kinds))
-        except (OSError, AttributeError):  # AttributeError: fcntl is None
+        except OSError:
             return False
         return True
 

@@ -295,7 +295,7 @@ class Report:
         name_of = self._summary.model.group_name
         order = sorted(groups, key=lambda name: self._rank(groups[name]))
         shown = order[:SHOWN_GROUPS]
-        own = [next(map(name_of, entry.groups), None) for entry in self.entries]
+        own = [next(map(name_of, entry.groups), "") for entry in self.entries]
         phrases = self._phrases_by(own, shown)
         rows = []
         for name in shown:
@@ -318,14 +318,14 @@ class Report:
         return _panel(title, _table(names, rows) + _hint(hints))
 
     def _rank(self, tally: Tally) -> tuple[bool, float]:
-        """Return what sorts the worst group first; those with few texts come last."""
+        """Return what sorts the worst group first; those with few texts come last, by size."""
         is_few = tally.answered < FEW
-        return is_few, -(tally.share(self._negative) if tally.answered else -1.0)
+        return is_few, -(tally.answered if is_few else tally.share(self._negative))
 
-    def _phrases_by(self, own: Sequence[str | None], shown: Sequence[str]) -> dict[str, str]:
+    def _phrases_by(self, own: Sequence[str], shown: Sequence[str]) -> dict[str, str]:
         """Return what negative texts of each group say more often than those of all others.
 
-        own: the group of each entry. shown: the groups that are compared with all others.
+        own: the group of each entry, or nothing. shown: those that are compared with all others.
         """
         numbers = {name: number for number, name in enumerate(shown)}
         groups = np.array(
@@ -362,7 +362,7 @@ class Report:
         negative = _safe(self._negative)
         chart = time_chart(points, times, f"share of {negative} texts by month")
         settled = cache(dates.settled)
-        own = [next(map(settled, entry.months), None) for entry in self.entries]
+        own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
         phrases = self._phrases_by(own, [point.name for point in points])
         rows = [
             (

@@ -318,8 +318,8 @@ class _Content:
         if not self.cells:
             return "nothing"
         for kind, pattern in (
-            ("numbers", NUMBER), ("addresses of pages", _URL), ("addresses of mail", _EMAIL),
-            ("dates", _DATE), ("data", _JSON_LIKE),
+            ("dates", _DATE), ("numbers", NUMBER), ("addresses of pages", _URL),
+            ("addresses of mail", _EMAIL), ("data", _JSON_LIKE),
         ):  # fmt: skip
             if self.share(pattern) >= _MOSTLY:
                 return kind

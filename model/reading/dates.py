@@ -161,7 +161,7 @@ class Dates:
             return
         self.cells += 1
         readings = self.readings(cell)
-        for order, day in zip(ORDERS, readings, strict=False):
+        for order, day in zip(ORDERS, readings[:3], strict=True):
             if day is not None:
                 self._valid[order] += 1
                 self._years[order].add(day.year)

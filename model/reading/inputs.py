@@ -233,7 +233,7 @@ class Input:
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
         except IsADirectoryError as error:
-            raise InputError(f"{self.location}: is a folder; name the files in it") from error
+            raise InputError(f"{self.location}: {_of_folder(Path(self.location))}") from error
         except damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
@@ -298,7 +298,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     if kind not in KINDS and not Path(text).exists():
         raise InputError(f"{text}: no such file")
     if kind not in KINDS and Path(text).is_dir():
-        raise InputError(f"{text}: is a folder; name the files in it")
+        raise InputError(f"{text}: {_of_folder(Path(text))}")
     if kind not in KINDS and compression in (".zip", ".tar"):
         kind = _kind_in(text)
     if kind not in KINDS:
@@ -308,6 +308,13 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
             f"{', '.join(COMPRESSIONS)}"
         )
     return Input(text, kind, compression, options or TableOptions())
+
+
+def _of_folder(folder: Path) -> str:
+    """Return what to do with a folder, in words."""
+    files = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS]
+    more = f", such as {files[0]}" if files else ""
+    return f"is a folder; name the files in it, one at a time{more}"
 
 
 def _kind_in(path: str) -> str:

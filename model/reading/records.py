@@ -13,7 +13,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from ..errors import InputError, brief
 from .encodings import Encoding
@@ -127,7 +127,7 @@ def sampled_json(
     records: Iterator[Record], table: TableReport, waiting: Callable[[], bool] | None = None
 ) -> Iterator[Record]:
     """Yield records of JSON, whose first ones show the key of the text."""
-    for record in table.sampled(records, waiting):
+    for record in cast("Iterator[Record]", table.sampled(records, waiting)):
         table.rows += 1
         record.table = table
         yield record

@@ -9,18 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..errors import InputError
-from ..files.writer import write_atomically
 from .columns import NUMBER
 
 RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
-_PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
-_LONGEST_CELL = 32_767  # characters, of a workbook
-_MOST_ROWS = 1_048_576
 _UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
 
 
@@ -142,7 +137,7 @@ class RowWriter:
                     "lines instead (--format jsonl)"
                 )
         return head + self._dialect.line(
-            [self._safe(_cell_of(row.get(name))) for name in self._columns]
+            [self._safe(cell_of(row.get(name))) for name in self._columns]
         )
 
     def _safe(self, cell: str) -> str:
@@ -167,48 +162,12 @@ def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
         return _json_line(row)
 
 
-def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
-    """Write JSON lines as a workbook without formulas; InputError for what it cannot hold."""
-    from openpyxl import Workbook
-    from openpyxl.cell import WriteOnlyCell
-    from openpyxl.utils.escape import escape
-
-    book = Workbook(write_only=True)
-    sheet = book.create_sheet("Answers")
-
-    def cell(value: Any) -> Any:
-        if value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15):
-            return value
-        written = WriteOnlyCell(sheet)
-        text = escape(_cell_of(value))
-        if _PLAIN_NUMBER.fullmatch(text):
-            return float(text) if "." in text else int(text)
-        if len(text) > _LONGEST_CELL:
-            raise InputError(
-                f"{path}: a cell of a workbook has at most {_LONGEST_CELL:,} characters; write .csv"
-            )
-        written.value = text
-        written.data_type = "s"  # also for what begins like a formula
-        return written
-
-    with open(rows, encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            row = json.loads(line)
-            if number == 0:
-                columns = columns or list(row)
-                sheet.append([cell(name) for name in columns])
-            if number + 2 > _MOST_ROWS:
-                raise InputError(f"{path}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
-            sheet.append([cell(row.get(name)) for name in columns])
-    write_atomically(path, book.save)
-
-
 def _json_line(row: Mapping[str, Any]) -> bytes:
     """Return a line of JSON, with its end."""
     return _json_of(dict(row)).encode(errors=_UNSAYABLE) + b"\n"
 
 
-def _cell_of(value: Any) -> str:
+def cell_of(value: Any) -> str:
     """Return a value as a cell of CSV."""
     if isinstance(value, str):
         return value
@@ -219,7 +178,7 @@ def _cell_of(value: Any) -> str:
 
 
 def value_of(cell: str, *, is_text: bool) -> Any:
-    """Return the value that `_cell_of` wrote; an empty cell is None."""
+    """Return the value that `cell_of` wrote; an empty cell is None."""
     if is_text or not cell:
         return cell or None
     return json.loads(cell)

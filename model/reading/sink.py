@@ -12,7 +12,8 @@ from ..errors import InputError
 from ..files.writer import STDOUT, is_stream, open_stream, path_in_oserrors
 from .records import Record
 from .resumable_rows import ResumableRows, resumable_output
-from .row_files import Dialect, RowFormat, RowWriter, write_workbook
+from .row_files import Dialect, RowFormat, RowWriter
+from .workbooks import write_workbook
 
 _FORMATS: dict[str, RowFormat] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",

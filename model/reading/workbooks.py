@@ -1,19 +1,27 @@
 """Workbooks: the sheets that hold the table, merged cells filled, what is hidden reported."""
 
+import json
 import re
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import InputError, brief
+from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
+from .row_files import cell_of
 from .tables import TableReport, TableRow, column_names, counted
 
 OPENPYXL = (".xlsx", ".xlsm")
 _SAMPLED = 100  # rows that show whether a sheet holds texts
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
+_LONGEST_CELL = 32_767  # characters, of a workbook
+_MOST_ROWS = 1_048_576
+_ENGINES = {".ods": ("odf", "odfpy"), ".xls": ("xlrd", "xlrd")}  # pandas' name, and the package
 _NO_VALUE = re.compile(rb"<f[^>]*(/>|>[^<]*</f>)(<v\s*/>|<v></v>)?</c>")  # a formula, no result
 
 
@@ -74,8 +82,9 @@ def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptio
             warnings.simplefilter("ignore")  # of styles and validation, which are not read
             sheets = _with_openpyxl(file) if kind in OPENPYXL else _with_pandas(file, kind)
     except ImportError as error:
+        needed = _ENGINES[kind][1] if kind in _ENGINES else error.name
         raise InputError(
-            f"{kind} files need {error.name}: pip install {error.name}; or save it as .xlsx"
+            f"{kind} files need {needed}: pip install {needed}; or save it as .xlsx"
         ) from error
     except (
         *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
@@ -157,7 +166,7 @@ def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
 def _with_pandas(file: IO[bytes], kind: str) -> list[_Sheet]:
     import pandas
 
-    engine: Any = {".ods": "odf", ".xls": "xlrd"}[kind]
+    engine: Any = _ENGINES[kind][0]
     frames = pandas.read_excel(
         file, sheet_name=None, header=None, dtype=str, na_filter=False, engine=engine
     )
@@ -226,3 +235,39 @@ def _check_unpacked(file: IO[bytes], location: str) -> None:
     if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
         raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
     file.seek(0)
+
+
+def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
+    """Write JSON lines as a workbook without formulas; InputError for what it cannot hold."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.utils.escape import escape
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Answers")
+
+    def cell(value: Any) -> Any:
+        if value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15):
+            return value
+        written = WriteOnlyCell(sheet)
+        text = escape(cell_of(value))
+        if _PLAIN_NUMBER.fullmatch(text):
+            return float(text) if "." in text else int(text)
+        if len(text) > _LONGEST_CELL:
+            raise InputError(
+                f"{path}: a cell of a workbook has at most {_LONGEST_CELL:,} characters; write .csv"
+            )
+        written.value = text
+        written.data_type = "s"  # also for what begins like a formula
+        return written
+
+    with open(rows, encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            row = json.loads(line)
+            if number == 0:
+                columns = columns or list(row)
+                sheet.append([cell(name) for name in columns])
+            if number + 2 > _MOST_ROWS:
+                raise InputError(f"{path}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
+            sheet.append([cell(row.get(name)) for name in columns])
+    write_atomically(path, book.save)

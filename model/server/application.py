@@ -88,9 +88,9 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        if scope["path"] == HEALTH:  # says nothing about the model
-            return await _on_health(scope)(scope, receive, send_with_headers)
         app = self._refusal(scope) or self._app
+        if scope["path"] == HEALTH:  # says nothing about the model
+            app = _on_health(scope)
         self._clients += 1
         try:
             await app(scope, receive, send_with_headers)
@@ -100,6 +100,12 @@ class Guard:
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if self._clients >= self._limits.clients:
             return refusal(503, f"busy: {self._clients} requests at the same time; try again")
+        lengths = [len(name) + len(value) for name, value in scope["headers"]]
+        if (
+            sum(lengths) + len(scope["raw_path"]) + len(scope["query_string"])
+            > self._limits.headers
+        ):
+            return refusal(431, f"address and headers: at most {self._limits.headers:,} bytes")
         headers = Headers(scope=scope)
         if not self._address.is_named_by(headers.get("host", ""), self._token is not None):
             return refusal(403, "the Host of the request is not the address of this server")
@@ -210,6 +216,8 @@ def _question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
     texts, sides = payload.get("texts"), payload.get("sides", False)
     if not isinstance(sides, bool):
         raise HTTPException(400, '"sides" must be true or false')
+    if isinstance(texts, list):  # as in Python, a missing text is no answer
+        texts = ["" if text is None else text for text in texts]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')
     if len(texts) > limits.texts:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import accumulate, takewhile
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -14,6 +15,7 @@ MOST_TEXTS = 128  # of a slice: what the classifier processes at the same time
 SLICE_SECONDS = 1.0
 POLL_SECONDS = 1.0
 _FIRST_RATE = 10_000.0  # tokens a second, until it is measured
+_LANES = 4  # texts side by side take hardly longer than the longest of them
 _LEAST_TOKENS = 1_000  # of a slice, however slow one of few tokens was
 
 
@@ -49,7 +51,7 @@ class Batcher:
     """A queue of requests; `run` answers them a slice at a time, so that none waits for a long one.
 
     A slice takes about a second. Half of it belongs to one request, in turn, and at least one text
-    of it; the other half to those that have the fewest tokens left.
+    of it; the other half to those that have the fewest tokens left. A long text takes others along.
 
     classify: returns one row per text, from texts and whether the label is to be one of two sides.
     count_tokens: of each text. Both are called only by the thread that calls `run`.
@@ -131,7 +133,8 @@ class Batcher:
         self._waiting = [*others, first]
         half = 2 if others else 1
         count = max(first.fitting(MOST_TEXTS // half, budget / half), 1)
-        chosen, texts, tokens = [(first, count)], MOST_TEXTS - count, budget / 2
+        chosen, texts = [(first, count)], MOST_TEXTS - count
+        tokens = max(budget / 2, (_LANES - 1) * max(first.left[:count]))
         for job in sorted(others, key=lambda job: sum(job.left)):
             count = job.fitting(texts, tokens)
             if not count:
@@ -165,11 +168,11 @@ class Batcher:
             self._rate = (self._rate + measured) / 2
         for job, _ in chosen:
             if len(job.answers) == len(job.texts):
-                self._conclude(job, lambda rows, answers=job.answers: rows.set_result(answers))
+                self._conclude(job, partial(Future.set_result, result=job.answers))
 
     def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
         for job in jobs:
-            self._conclude(job, lambda rows: rows.set_exception(error))
+            self._conclude(job, partial(Future.set_exception, exception=error))
 
     def _conclude(self, job: Submission, conclude: Callable[[Any], None]) -> None:
         """Deliver the outcome of a request, unless nobody waits for it any more."""

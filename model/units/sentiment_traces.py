@@ -41,8 +41,8 @@ def sentiment_traces(
     classifier was named and there is none to choose one.
     """
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
-    shares_states = fitted is not None and fitted.kind.state == state
-    loaded = in_pieces(loaded, fitted.kind.poolings if shares_states else ())
+    kind = None if fitted is None else fitted.kind
+    loaded = in_pieces(loaded, kind.poolings if kind and kind.state == state else ())
     areas, ranking = None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)

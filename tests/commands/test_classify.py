@@ -317,7 +317,7 @@ def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_
     [
         (b'{"text":"a"}\n{"text":"b"}\nnothing\n', ["a", "b"], "line 3: not JSON"),
         (b'{"text":"a"}\n{"text":"b"}\n{"text":["c"]}\n', ["a", "b"], "line 3: expected text"),
-        (b'{"id":1}\n{"id":2}\n', [1, 2], "line 1: none of the keys text"),  # known at the end
+        (b'{"id":1}\n{"id":2}\n', [1, 2], "line 1: no column is clearly"),  # known at the end
     ],
 )
 def test_what_came_before_an_error_in_a_stream_is_answered(work, rows, answered, said):

@@ -123,7 +123,6 @@ REFUSALS = [
     ("text,joy,fear\nhi,1,0\n", [*SEVERAL, "--label-key", "joy"], "are both given; give only one"),
     ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], "epochs is 0; it must be at least 1"),
     ("text,label\nhi,a\nho,b\n", ["--model", "nowhere"], "model 'nowhere'"),
-    ("text,label\nhi,a\nho,b\n", ["--resume"], "out: not a run directory"),
 ]
 
 

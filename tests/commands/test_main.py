@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, TextClock, lanes_of, settle_shuffle
-from model.errors import TRY_AGAIN
+from model.errors import TEMPORARY_FAILURE
 from tests.support import runs
 from tests.support.folders import contents
 from tests.support.runs import (
@@ -251,7 +251,7 @@ def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whol
     try:
         for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
             assert_refused(
-                run(*second), f"in use by process {process.pid} on", "since", code=TRY_AGAIN
+                run(*second), f"in use by process {process.pid} on", "since", code=TEMPORARY_FAILURE
             )
     finally:
         process.kill()

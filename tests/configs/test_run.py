@@ -129,7 +129,9 @@ def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
 
 @pytest.mark.parametrize("whole", [("flat", "True"), ("combine", "adasum")])
 def test_a_size_of_buckets_is_refused_in_a_new_run_that_has_none(tmp_path, whole):
-    words, (key, value) = ("--parallel.bucket_cap_mb", "1"), whole
+    config, (key, value) = tmp_path / "small.toml", whole
+    config.write_text("[parallel]\nbucket_cap_mb = 1.0\n")
+    words = ("--config", str(config))
     with pytest.raises(InputError, match=r"bucket_cap_mb is 1, but all gradients .* in one piece"):
         resolved(tmp_path / "new", *words, f"--parallel.{key}", value)
     assert not list((tmp_path / "new").glob("*"))

@@ -190,9 +190,9 @@ def test_the_command_line_overrides_the_file(path):
     ("arguments", "said"),
     [
         (["--model.hiden-size", "3"], "did you mean '--model.hidden-size'"),
-        (["--optim.learning_rate", "3"], "; use --optim.lr; see"),
-        (["--optim.betas", "3"], "; use the constant BETAS in training/optimizers/optim.py; see"),
-        (["--batch-size=3"], "; use --data.lanes; see"),
+        (["--optim.learning_rate", "3"], "; use --optim.lr"),
+        (["--optim.betas", "3"], "; use the constant BETAS in training/optimizers/optim.py"),
+        (["--batch-size=3"], "; use --data.lanes"),
         (["--train.steps", "many"], "--train.steps: 'many' is not a whole number"),
         (["--train.precision", "int8"], "--train.precision: invalid choice: 'int8'"),
         (

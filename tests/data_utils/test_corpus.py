@@ -11,6 +11,7 @@ from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, Epochs, Lanes
 from model.engine.scoring import score_split
 from model.errors import InputError
+from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for
 from training.evaluation import evaluate_split
 from training.parallel.distributed import launched
@@ -34,7 +35,7 @@ def test_no_reader_goes_beyond_the_end_of_a_file_that_shrank(folder, small_model
             lambda: lanes[1],
             lambda: epochs[epochs.windows_of(0)],  # the second epoch copies the reviews
             lambda: evaluate_split(small_model, split, lanes=4, world=world),
-            lambda: score_split(small_model, split),
+            lambda: score_split(as_loaded(small_model), split),
         ):
             with pytest.raises(InputError, match=SHRANK):
                 read()

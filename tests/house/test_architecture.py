@@ -18,8 +18,8 @@ from tests.support.runs import ROOT
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        *(f"model.{name}" for name in ("bounds", "errors", "kernels.cores")),
-        *(f"model.files.{name}" for name in ("storage", "tokenizers")),
+        *(f"model.{name}" for name in ("bounds", "errors", "engine.cores", "kernels.cores")),
+        *(f"model.files.{name}" for name in ("storage", "tokenizers", "writer")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(
             f"model.reading.{name}"
@@ -43,18 +43,21 @@ ALLOWED = {
 }
 LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts import `command`
 FRONTS = {"benchmark.py", "plan.py"}  # the scripts that are commands of studies
-MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
+MODEL_NEEDS = {"numpy", "safetensors", "filelock"}  # the laboratory's folders also torch
+LABORATORY = {"inference", "kernels", "layers", "cell.py", "state.py"}  # of model/
 # The one module that needs each.
 LAZY = {
-    "model/inference/featurizer.py": {"sklearn"},
+    "model/engine/featurizer.py": {"sklearn", "pandas"},  # its tags; a table of features
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
+    "model/reading/encodings.py": {"charset_normalizer"},  # of a table that is not UTF-8
     "model/kernels/triton/kernels.py": {"triton"},
     "model/files/shipped.py": {"huggingface_hub"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/compression.py": {"isal"},
-    "model/reading/tables.py": {"pandas", "openpyxl", "pyarrow"},
+    "model/reading/tables.py": {"pyarrow"},
+    "model/reading/workbooks.py": {"pandas", "openpyxl"},
     "model/reading/progress.py": {"tqdm"},
     "model/server/application.py": {"starlette"},
     "model/server/listening.py": {"starlette", "uvicorn", "h11"},
@@ -151,7 +154,18 @@ def test_the_model_needs_little():
     for path in (ROOT / "model").rglob("*.py"):
         needed = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
         extra = LAZY.get(path.relative_to(ROOT).as_posix(), set())
-        assert needed <= MODEL_NEEDS | extra, path
+        assert needed <= MODEL_NEEDS | ({"torch"} if is_laboratory(path) else set()) | extra, path
+
+
+def is_laboratory(path):
+    return path.relative_to(ROOT / "model").parts[0] in LABORATORY
+
+
+def test_the_library_stands_without_the_laboratory():
+    for path in (ROOT / "model").rglob("*.py"):
+        if not is_laboratory(path):
+            others = [file for file in imported_files(path) if ROOT / "model" in file.parents]
+            assert not any(map(is_laboratory, others)), path
 
 
 def run_without(packages, code):
@@ -201,8 +215,7 @@ def test_a_command_looks_at_its_input_before_it_waits_for_torch():
 def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     run_without(
         ["sklearn", "scipy", "pandas", "sentencepiece", "huggingface_hub", "anyascii"],
-        "from model import SentimentClassifier; from model.inference.weights import load_model; "
-        "load_model('tests/fixtures/v1/run'); "
+        "from model import Engine, SentimentClassifier; Engine.load('tests/fixtures/v1/run'); "
         "SentimentClassifier.from_pretrained('tests/fixtures/v1/finetuned').predict(['so good'])",
     )
 

@@ -22,7 +22,7 @@ V1 = ROOT / "tests/fixtures/v1"
 
 def test_model_of_version_1_scores_what_it_scored():
     loaded = load_model(V1 / "run" / "model", compute_dtype=torch.float32)
-    score = score_split(loaded.model, open_corpus(V1 / "corpus").splits["valid"], lanes=64)
+    score = score_split(loaded, open_corpus(V1 / "corpus").splits["valid"], lanes=64)
     frozen = loaded.provenance["best_valid_bits_per_character"]
     assert score.bits_per_character == pytest.approx(frozen, rel=1e-5)
 

@@ -3,13 +3,18 @@
 import re
 
 import pytest
+import torch
 
 from configs.command import parse
+from configs.toml_file import read_toml
 from model.errors import InputError
 from model.files.storage import read_json
+from scaling.calibration import calibrate
+from scaling.hardware import ClusterConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, done, run, unread_stdout
+from tests.support.runs import ROOT, assert_refused, done, run, unread_stdout
+from training.runs.rows import read_rows
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"
@@ -54,7 +59,7 @@ def test_the_table_has_a_row_for_every_number_of_gpus():
 
 
 def test_subwords_are_more_characters_than_tokens(pieces):
-    config = ("--model", ROOT / "configs/cpu_subword_1024.toml", "--cluster", CLUSTER)
+    config = ("--model", ROOT / "configs/cpu_subword_1024.toml", *ISSUE[2:])
     of_bytes, of_pieces = planned(*config), planned(*config, "--corpus", pieces)
     train = read_json(pieces / "meta.json")["splits"]["train"]
     each = train["bytes"] / train["tokens"]  # characters
@@ -164,3 +169,37 @@ def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up_fo
     assert [plan["groups"][0]["lanes_per_gpu"] for plan in plans] == [2, 1]
     with pytest.raises(InputError, match=r"data\.lanes is 4, fewer than 5 GPUs"):
         planned(*of_config, "--gpus", 5)
+
+
+def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
+    run = ("--model", FIXTURE / "config.toml", "--cluster", CLUSTER, "--gpus", 1)
+    plans = planned(*run, "--corpus", FIXTURE.parent / "corpus")
+    last = read_rows(FIXTURE / "metrics.jsonl")[-1]
+    # The last windows of an epoch have less text, and the fixture ended before them.
+    assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
+
+
+def test_a_machine_is_measured_and_planned_for(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(calibrate(torch.device("cpu"), lanes=4, sizes=(32, 64)))
+    (node,) = read_toml(path, ClusterConfig).nodes
+    assert [rate.units for rate in node.rates if rate.bits == 32] == [32, 64]
+    assert node.launch_seconds > 0
+    result = planned("--model", FIXTURE / "config.toml", "--cluster", path, "--characters", 1e6)
+    assert result["hours"] > 0
+
+
+def test_a_run_is_compared_with_its_plan(tmp_path):
+    cluster = ROOT / "configs/clusters/cpu_avx512.toml"
+    output = tmp_path / "out.json"
+    words = ("--cluster", cluster, "--actual", FIXTURE, "--output", output)
+    process = done(run("scripts/plan.py", *words))
+    result = read_json(output)
+    rows = [row["characters_per_second"] for row in read_rows(FIXTURE / "metrics.jsonl")[1:]]
+    assert min(rows) <= result["actual_characters_per_second"] <= max(rows)
+    assert result["actual_to_planned"] == pytest.approx(
+        result["actual_characters_per_second"] / result["planned_characters_per_second"]
+    )
+    assert f"ratio{result['actual_to_planned']:>19.2f}" in process.stdout
+    assert_refused(run("scripts/plan.py", "--actual", FIXTURE), "needs the --cluster")
+    assert_refused(run("scripts/plan.py", "--gpus", 3), "name a --model and a --cluster")

@@ -15,6 +15,7 @@ from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES
+from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
@@ -83,7 +84,7 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
 def test_a_model_is_scored_with_the_state_carried_from_review_to_review(writer):
     trainer = trained()
     row = writer.evaluate(trainer)
-    expected = score_split(trainer.model.eval(), writer.valid, lanes=4)
+    expected = score_split(as_loaded(trainer.model.eval()), writer.valid, lanes=4)
     assert row["valid_bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
 
 

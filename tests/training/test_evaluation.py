@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
+from model.engine import scoring
 from model.engine.scoring import score_split
 from model.errors import InputError
-from model.inference import scoring
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
+from tests.support.loaded import as_loaded
 from tests.support.trainers import ALONE, CPU
 from training.evaluation import evaluate_split
 from training.parallel.distributed import World
@@ -47,7 +48,7 @@ def smaller_split():
 
 
 def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_split):
-    score = score_split(small_model, smaller_split, lanes=1)
+    score = score_split(as_loaded(small_model), smaller_split, lanes=1)
     bits = reference_bits(small_model, smaller_split.tokens)
     assert score.characters == len(smaller_split.tokens)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
@@ -55,11 +56,11 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_spli
 
 def test_lanes_are_at_least_one(small_model, small_split):
     with pytest.raises(InputError, match="--lanes is 0"):
-        score_split(small_model, small_split, lanes=0)
+        score_split(as_loaded(small_model), small_split, lanes=0)
 
 
 def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
-    score = score_split(small_model, smaller_split, reset="review", lanes=7)
+    score = score_split(as_loaded(small_model), smaller_split, reset="review", lanes=7)
     bits = bits_by_review(small_model, smaller_split)
     sizes = np.diff(smaller_split.offsets)
     assert score.bits_per_character == pytest.approx(bits.sum() / sizes.sum(), rel=1e-6)
@@ -73,8 +74,8 @@ def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
     """They come first, in a row, and last. Corpora of earlier versions have some."""
     offsets = np.array(small_split.offsets)
     empty = Split(small_split.tokens, np.r_[[0, 0], offsets, [offsets[-1]]], BYTES)
-    expected = score_split(small_model, small_split, reset=reset, lanes=1)
-    score = score_split(small_model, empty, reset=reset, lanes=1)
+    expected = score_split(as_loaded(small_model), small_split, reset=reset, lanes=1)
+    score = score_split(as_loaded(small_model), empty, reset=reset, lanes=1)
     assert score.bits_per_character == pytest.approx(expected.bits_per_character, rel=1e-12)
     assert score.characters == expected.characters
     N = small_split.reviews
@@ -99,13 +100,15 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
     bits, count = sum(parts).tolist()
     assert count == characters == len(small_split.tokens)
     assert bits / count == pytest.approx(alone, rel=1e-6)
-    expected = score_split(small_model, small_split, lanes=5)
+    expected = score_split(as_loaded(small_model), small_split, lanes=5)
     assert expected.bits_per_character == pytest.approx(alone, rel=1e-9)
 
 
 def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
     bits = reference_bits(subword_model, subword_split.tokens)
-    score = score_split(subword_model.float(), subword_split, lanes=1)
+    score = score_split(
+        as_loaded(subword_model.float(), subword_split.tokenizer), subword_split, lanes=1
+    )
     assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
     assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
     evaluated = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
@@ -113,7 +116,9 @@ def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, 
 
 
 def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_split, small_split):
-    score = score_split(subword_model, subword_split, reset="review")
+    score = score_split(
+        as_loaded(subword_model, subword_split.tokenizer), subword_split, reset="review"
+    )
     bits = bits_by_review(subword_model, subword_split)
     sizes = np.diff(small_split.offsets)
     ratio = bits.sum() / sizes.sum()
@@ -122,23 +127,23 @@ def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_
 
 
 def test_short_strips_start_with_the_state_after_the_text_before_them(small_model, small_split):
-    whole = score_split(small_model, small_split, lanes=1)
-    cold = score_split(small_model, small_split, lanes=9)
-    chosen = score_split(small_model, small_split)
+    whole = score_split(as_loaded(small_model), small_split, lanes=1)
+    cold = score_split(as_loaded(small_model), small_split, lanes=9)
+    chosen = score_split(as_loaded(small_model), small_split)
     assert (whole.cold_starts, cold.cold_starts, chosen.cold_starts) == (1, 9, 1)
     assert chosen.characters == whole.characters
     # fp32, in batches of other sizes
     assert chosen.bits_per_character == pytest.approx(whole.bits_per_character, rel=1e-6)
     assert cold.bits_per_character != pytest.approx(whole.bits_per_character, rel=1e-6)
-    assert chosen != score_split(small_model, small_split, reset="review")
+    assert chosen != score_split(as_loaded(small_model), small_split, reset="review")
 
 
 def test_the_error_of_a_single_review_is_unknown(small_model, small_split):
     one = Split(small_split.tokens[:40], np.array([0, 40]), BYTES)
-    score = score_split(small_model, one)
+    score = score_split(as_loaded(small_model), one)
     assert (score.standard_error, score.characters) == (None, 40)
     two = Split(small_split.tokens[:100], np.array([0, 30, 100]), BYTES)
-    assert score_split(small_model, two, reset="review").standard_error > 0
+    assert score_split(as_loaded(small_model), two, reset="review").standard_error > 0
 
 
 @pytest.mark.parametrize(
@@ -162,14 +167,14 @@ def test_strips_are_as_many_as_the_text_has_room_for(tokens, strips, before):
 def test_texts_of_which_nothing_is_left_are_refused(small_model):
     nothing = Split(np.zeros(0, np.uint8), np.zeros(3, np.int64), BYTES)
     with pytest.raises(InputError, match="nothing to score"):
-        score_split(small_model, nothing, reset="review")
+        score_split(as_loaded(small_model), nothing, reset="review")
 
 
 @pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
 def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
     """Short strips read more than the split; reviews without their first token read less."""
     counts = []
-    score_split(small_model, small_split, **options, advance=counts.append)
+    score_split(as_loaded(small_model), small_split, **options, advance=counts.append)
     assert sum(counts) == pytest.approx(len(small_split.tokens))
     assert len(counts) > 1
 

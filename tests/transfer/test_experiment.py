@@ -231,8 +231,8 @@ def test_baselines(sets):
 def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
     tmp_path, telling_model, sets, monkeypatch, loaded
 ):
-    def untrained(model, seed):  # louder, so that two of them differ on few texts
-        return emphatic(build_model(model.config, seed))
+    def untrained(loaded, seed):  # louder, so that two of them differ on few texts
+        return replace(loaded, model=emphatic(build_model(loaded.architecture, seed)))
 
     monkeypatch.setattr(experiment, "untrained_like", untrained)
     baselines = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
@@ -240,7 +240,7 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
     assert baselines["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)
     by_hand = []
     for seed in (3, 4):
-        model = untrained(telling_model, seed)
+        model = untrained(loaded, seed).model
         read = (features_in_order(model, list(map(loaded.encode, part.texts))) for part in sets)
         train, val, test = map(Examples, read, (part.labels for part in sets))
         by_hand.append(fit_regression(train, val, seed).accuracy(test))

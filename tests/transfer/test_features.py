@@ -5,26 +5,33 @@ from threading import Thread
 import numpy as np
 import pytest
 
+from model.engine import features
 from model.errors import InputError
 from model.text.tokenizer import BYTES
 from tests.support.folders import contents
+from tests.support.loaded import as_loaded
 from transfer.features import FeatureCache
 
 TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
 
 
 @pytest.fixture(autouse=True)
-def small_batches(monkeypatch):
-    """Process few texts at a time."""
-    monkeypatch.setattr("transfer.features.BATCH_SIZE", 4)
+def few_at_once(monkeypatch):
+    """Process four texts at a time."""
+    monkeypatch.setattr(features, "NUMBERS_AT_ONCE", 4 * 12)
 
 
-def test_second_time_nothing_is_computed(tmp_path, small_model):
+@pytest.fixture
+def loaded(small_model):
+    return as_loaded(small_model)
+
+
+def test_second_time_nothing_is_computed(tmp_path, loaded):
     cache = FeatureCache(tmp_path)
-    features = cache.features(small_model, TEXTS, "train")
+    first = cache.features(loaded, TEXTS, "train")
     (path,) = contents(tmp_path)
-    np.save(path, features + 1)  # what no computation would give
-    np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), features + 1)
+    np.save(path, first + 1)  # what no computation would give
+    np.testing.assert_array_equal(cache.features(loaded, TEXTS, "train"), first + 1)
     assert len(list(contents(tmp_path))) == 1
 
 
@@ -39,74 +46,74 @@ def test_second_time_nothing_is_computed(tmp_path, small_model):
         (lambda path: np.save(path, np.full((30, 12), np.nan, np.float32)), "holds NaN"),
     ],
 )
-def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):
+def test_a_damaged_file_of_the_cache_is_named(tmp_path, loaded, damage, message):
     cache = FeatureCache(tmp_path)
-    cache.features(small_model, TEXTS, "train")
+    cache.features(loaded, TEXTS, "train")
     (path,) = contents(tmp_path)
     damage(path)
     with pytest.raises(InputError, match=f"{path.name}: .*{message}.*remove it"):
-        cache.features(small_model, TEXTS, "train")
+        cache.features(loaded, TEXTS, "train")
 
 
 class Interrupted:
     """A model that counts what it reads, and is interrupted when it begins a batch."""
 
-    def __init__(self, model, batch):
-        self.model, self.batch, self.begun = model, batch, 0
+    def __init__(self, loaded, batch):
+        self.loaded, self.batch, self.begun = loaded, batch, 0
 
     def __getattr__(self, name):
-        return getattr(self.model, name)
+        return getattr(self.loaded, name)
 
-    def hidden(self, *arguments):
+    def read(self, *arguments, **options):
         self.begun += 1
         if self.begun == self.batch:
             raise KeyboardInterrupt
-        return self.model.hidden(*arguments)
+        return self.loaded.read(*arguments, **options)
 
 
-def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path, small_model):
-    expected = FeatureCache(tmp_path / "whole").features(small_model, TEXTS, "a")
+def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path, loaded):
+    expected = FeatureCache(tmp_path / "whole").features(loaded, TEXTS, "a")
     cut = FeatureCache(tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
-        cut.features(Interrupted(small_model, 4), TEXTS, "a")
-    assert not list(contents(tmp_path / "cut"))
-    np.testing.assert_array_equal(cut.features(small_model, TEXTS, "a"), expected)
+        cut.features(Interrupted(loaded, 4), TEXTS, "a")
+    assert not list((tmp_path / "cut").iterdir())
+    np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
 
 
 class Overtaken(Interrupted):
     """A model during whose batch another command starts and runs for a while."""
 
-    def __init__(self, model, batch, other):
-        super().__init__(model, batch)
+    def __init__(self, loaded, batch, other):
+        super().__init__(loaded, batch)
         self.other = other
 
-    def hidden(self, *arguments):
+    def read(self, *arguments, **options):
         try:
-            return super().hidden(*arguments)
+            return super().read(*arguments, **options)
         except KeyboardInterrupt:
             self.other.start()
             self.other.join(timeout=0.5)
-            return self.model.hidden(*arguments)
+            return self.loaded.read(*arguments, **options)
 
 
-def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, small_model):
-    expected = FeatureCache(tmp_path / "alone").features(small_model, TEXTS, "a")
-    second, results = Interrupted(small_model, None), []
+def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, loaded):
+    expected = FeatureCache(tmp_path / "alone").features(loaded, TEXTS, "a")
+    second, results = Interrupted(loaded, None), []
 
     def command():
         results.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
 
     other = Thread(target=command)
-    first = Overtaken(small_model, 3, other)
+    first = Overtaken(loaded, 3, other)
     results.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
     other.join(timeout=60)
     assert second.begun == 0
     assert len(results) == 2
-    for features in results:
-        np.testing.assert_array_equal(features, expected)
-    assert len(list(contents(tmp_path / "shared"))) == 1
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
+    assert len(list((tmp_path / "shared").iterdir())) == 1
 
 
 @pytest.mark.usefixtures("without_file_locks")
-def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model):
-    assert FeatureCache(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
+def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, loaded):
+    assert FeatureCache(tmp_path).features(loaded, TEXTS, "a").shape == (30, 12)

@@ -23,7 +23,7 @@ import torch.distributed.nn
 from torch import Tensor
 
 from model.engine.cores import bound_cores, core_numbers, quota
-from model.errors import TRY_AGAIN, InputError
+from model.errors import TEMPORARY_FAILURE, InputError
 from model.kernels.process import owns_process
 
 from .launcher import may_restart, print_error
@@ -412,7 +412,7 @@ def _leave_at_once(line: str) -> NoReturn:
             sys.stdout.flush()
     if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
         time.sleep(DUMP_SECONDS)
-    os._exit(TRY_AGAIN)
+    os._exit(TEMPORARY_FAILURE)
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 
-from model.bounds import Bound, PositiveInt, check_bounds
+from model.bounds import SAVED, Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.state import DTYPES
@@ -28,7 +28,7 @@ class ParallelConfig:
 
     compression: Compression = "none"
     """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018) or bf16."""
-    bucket_cap_mb: Annotated[float, Bound(above=0, max=MOST_MEGABYTES)] = 25.0
+    bucket_cap_mb: Annotated[float, Bound(above=0, max=MOST_MEGABYTES), SAVED] = 25.0
     """Size, in units of 2^20 bytes, at which a bucket of gradients is sent, while backward
     continues."""
     flat: bool = False

@@ -29,7 +29,7 @@ from model.files.storage import (
     whole_folder,
 )
 from model.files.tensors import GET_AGAIN
-from model.files.writer import write_json
+from model.files.writer import check_unchanged, write_json
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
@@ -87,6 +87,17 @@ class CheckpointStore:
             write_json(partial / TRAINING_FILE, description)
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
+        self._remove_outdated()
+
+    def check_newest(self, checkpoint: Path) -> None:
+        """Raise InputError if a file has changed since the newest checkpoint was written.
+
+        Only then are the outdated ones removed, of which a kill may have left some.
+        """
+        check_unchanged(checkpoint)
+        self._remove_outdated()
+
+    def _remove_outdated(self) -> None:
         for outdated in self.complete()[: -self.keep]:
             if outdated.is_symlink():
                 continue

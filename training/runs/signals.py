@@ -6,7 +6,7 @@ import threading
 import time
 from types import FrameType
 
-from model.errors import TIME_IS_UP, TRY_AGAIN
+from model.errors import TEMPORARY_FAILURE, TIME_IS_UP
 
 from ..parallel.launcher import is_launched
 
@@ -45,7 +45,7 @@ class StopRequest:
         without the other; after 0 it would treat the run as finished.
         """
         if self.signal is None or self._is_of_a_time_limit(self.signal):
-            return TRY_AGAIN
+            return TEMPORARY_FAILURE
         return 0 if self.signal == signal.SIGTERM else 128 + self.signal
 
     def __enter__(self) -> "StopRequest":

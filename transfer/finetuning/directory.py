@@ -14,7 +14,6 @@ from model.classifiers.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.errors import InputError
 from model.files.shipped import MODEL_FILES, WEIGHTS_FILE
 from model.files.storage import inside, step_folder, whole_folder
-from model.files.writer import check_unchanged
 from model.inference.tensors import save_tensors
 from model.inference.weights import LoadedModel, model_digest, save_model
 from training.runs.checkpoint_store import (
@@ -98,7 +97,7 @@ class FinetuningDirectory(RunDirectory):
             return
         before = read_toml(self.config, Request)
         before.check_same(request, self.config)
-        self.origin = before.origin
+        self.origin |= before.origin  # in the same order as before
 
     def publish(self, tuned: Head, tuner: Finetuner, source: LoadedModel) -> None:
         """Replace the best model and heads so far by the current model and these heads."""
@@ -160,4 +159,4 @@ class FinetuningCheckpoints(CheckpointStore):
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
-        check_unchanged(folder)
+        self.check_newest(folder)

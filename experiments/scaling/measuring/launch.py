@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from configs.options import TOUR
+from training.judgement import NOTHING_LEARNT
 from training.runs.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,9 +55,13 @@ class Recipe:
             "evaluate.lanes": 32,
             **self.keys,
         }
-        pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
-        # `run_to_end` changes to the root of the repository.
-        return ["main.py", "--run-dir", str(folder.resolve()), *pairs]
+        words = ["main.py", "--run-dir", str(folder.resolve())]  # from the root of the repository
+        if (cap := keys.pop("parallel.bucket_cap_mb", None)) is not None:  # not on a command line
+            config = folder.resolve().with_suffix(".toml")
+            config.parent.mkdir(parents=True, exist_ok=True)
+            config.write_text(f"{TOUR.read_text()}\n[parallel]\nbucket_cap_mb = {cap}\n")
+            words += ["--config", str(config)]
+        return words + [word for key, value in keys.items() for word in (f"--{key}", str(value))]
 
 
 def run_to_end(
@@ -84,7 +90,7 @@ def run_to_end(
         end(process, grace)
         assert process.stderr is not None
         process.stderr.close()
-    if process.returncode == 0:
+    if process.returncode in (0, NOTHING_LEARNT):  # speed is measured, not the model
         return None
     return reason_in(stderr) or f"exit code {process.returncode}"
 

@@ -469,8 +469,8 @@ def test_a_table_is_read_with_its_options(tmp_path, caplog):
     with caplog.at_level("INFO"):
         meta = prepare_corpus([path], corpus, split=(1, 0, 0))
     assert meta["splits"]["train"]["reviews"] == 3
-    message = f"{path}: semicolon, cp1252, 3 rows, text column 'Kommentar' (--text-key)"
-    assert message in caplog.messages
+    assert f"{path}: semicolon, cp1252 (guessed, confidence" in caplog.text
+    assert "3 rows, text column 'Kommentar' (--text-key)" in caplog.text
     path.write_text(rows, encoding="cp1252")
     with caplog.at_level("INFO"):
         meta = prepare_corpus([path], tmp_path / "without", split=(1, 0, 0))

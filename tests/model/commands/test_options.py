@@ -8,11 +8,12 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from model.commands.command_line import dispatch
+from model.engine import Engine
+from model.engine.features import read_features
 from model.engine.kinds import FeatureKind
 from model.engine.request import Clamp
 from model.engine.sampling import SamplingConfig, continue_text, generate
 from model.engine.scoring import score_split
-from model.inference.features import features_in_order
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -91,11 +92,12 @@ def test_generate_several(loaded, capsys):
 def test_evaluate(loaded, texts, tmp_path, words, options):
     call("evaluate", loaded, "--data", texts, "--output", tmp_path / "found.json", *words)
     result = json.loads((tmp_path / "found.json").read_text())
-    expected = score_split(loaded, encode_split(TEXTS, loaded.profile), **options)
+    engine, split = Engine.load(loaded.folder), encode_split(TEXTS, loaded.profile)
+    expected = score_split(engine, split, **options)
     for name, value in expected._asdict().items():
-        assert result[name] == pytest.approx(value, rel=1e-5)  # fp32, in torch
-    plain = score_split(loaded, encode_split(TEXTS, loaded.profile)).bits_per_character
-    assert (plain == pytest.approx(result["bits_per_character"], rel=1e-5)) == (not words)
+        assert result[name] == pytest.approx(value, rel=1e-9)
+    plain = score_split(engine, split).bits_per_character
+    assert (plain == pytest.approx(result["bits_per_character"], rel=1e-7)) == (not words)
 
 
 @pytest.mark.parametrize(("layer", "state"), [(0, "cell"), (1, "hidden"), (-1, "cell")])
@@ -150,6 +152,9 @@ def test_files_are_written_even_if_nobody_reads_the_table(loaded, texts, tmp_pat
 )
 def test_featurize(loaded, texts, tmp_path, words, kind):
     call("featurize", loaded, "--input", texts, "--output", tmp_path / "found.npy", *words)
-    sequences = list(map(loaded.encode, TEXTS))
-    expected = features_in_order(loaded.model, sequences, kind=FeatureKind(**kind))
-    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), expected)
+    features = np.load(tmp_path / "found.npy")
+    engine, sequences = Engine.load(loaded.folder), list(map(loaded.encode, TEXTS))
+    expected, _ = read_features(engine, sequences, FeatureKind(**kind))
+    np.testing.assert_array_equal(features, expected)
+    in_torch, _ = read_features(loaded, sequences, FeatureKind(**kind))
+    np.testing.assert_allclose(features, in_torch, rtol=1e-4, atol=1e-5)  # fp32

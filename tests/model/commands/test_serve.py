@@ -101,13 +101,14 @@ def test_a_model_without_a_classifier_has_only_its_page(plain_model):
 
 
 def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
-    config = ModelConfig(cell="gru", hidden_size=12, embedding_size=6)
-    save_model(tmp_path / "m", build_model(config, seed=3), text_profile("openai"), {})
+    pytest.importorskip("anyascii")
+    config = ModelConfig(hidden_size=12, embedding_size=6)
+    save_model(tmp_path / "m", build_model(config, seed=3), text_profile("nvidia"), {})
     command = ["serve", "--model", str(tmp_path / "m"), "--port", "0"]
-    with pytest.raises(InputError, match="its cell is gru; the page computes mlstm only"):
+    with pytest.raises(InputError, match="its text profile is nvidia; the page knows"):
         dispatch(command)  # there is no classifier
     save_head(tmp_path / "m" / "classifier", fitted(tmp_path / "m"))
-    with pytest.raises(InputError, match="the page computes mlstm only"):
+    with pytest.raises(InputError, match="the page knows"):
         dispatch([*command, "--neuron", "1"])
     with serving("--model", tmp_path / "m") as server:
         response = server.client.get("/")
@@ -115,7 +116,7 @@ def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
         assert server.classify("good")[0]["label"] in ("bad", "good", "unsure")
         code, errors = server.end()
         assert code == 0
-        assert "computes mlstm only. There is no page; POST /classify works\n" in errors
+        assert "openai, raw. There is no page; POST /classify works\n" in errors
 
 
 def test_a_signal_ends_it_although_connections_are_open(plain_model):

@@ -92,6 +92,7 @@ RIGHT = [
      "Please share any other thoughts you have about working with us"),
 ]  # fmt: skip
 ASKED = [
+    ("two reviews", {"Service Review": TEXTS, "Product Review": TEXTS[::-1]}),
     ("two sides", {"Positive_Review": TEXTS, "Negative_Review": TEXTS[::-1]}),
     ("pros and cons", {"Job title": "Senior clerk in a shop", "Pros": TEXTS, "Cons": TEXTS[::-1]}),
     ("two questions", {"What did you like most?": TEXTS, "What could be better?": TEXTS[::-1]}),
@@ -285,6 +286,8 @@ def test_in_doubt_the_file_is_refused_with_the_question(tmp_path):
         csv.writer(file).writerows([
             ["Positive_Review", "Negative_Review"], *zip(TEXTS, TEXTS[::-1], strict=True)
         ])  # fmt: skip
-    with pytest.raises(InputError, match=r"both hold texts; name it with --text-key: 'Pos.*'Neg"):
+    with pytest.raises(
+        InputError, match=r"both hold texts .*; name it with --text-key: 'Pos.*'Neg"
+    ):
         read(path)
     assert list(Source(path, "Negative_Review").read_texts()) == TEXTS[::-1]

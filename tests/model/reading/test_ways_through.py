@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import tarfile
 import zipfile
 
@@ -82,3 +83,13 @@ def test_several_columns_are_joined_without_their_placeholders(tmp_path, caplog)
     assert "text columns 'Good + Bad', joined (--text-key)" in caplog.text
     with pytest.raises(InputError, match="no key 'Ugly'"):
         list(Source(tmp_path / "a.csv", ("Good", "Ugly")).read_texts())
+
+
+@pytest.mark.parametrize(("kind", "package"), [("ods", "odfpy"), ("xls", "xlrd")])
+def test_the_package_that_a_workbook_needs_is_named(tmp_path, monkeypatch, kind, package):
+    for name in ("odf", "xlrd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    archive(tmp_path / "a.zip", {"content.xml": ""})
+    (tmp_path / f"a.{kind}").write_bytes((tmp_path / "a.zip").read_bytes())
+    with pytest.raises(InputError, match=f"need {package}: pip install {package}; or save it as"):
+        list(Source(tmp_path / f"a.{kind}").records())

@@ -87,7 +87,7 @@ def test_two_sides_are_answered_only_to_those_who_ask():
 
 
 def test_texts_get_their_rows_and_the_page_is_there(server):
-    response = server.post(["good", "", "\N{GRINNING FACE}"])
+    response = server.post(["good", None, "\N{GRINNING FACE}"])
     assert response.json() == {"results": [{"length": 4}, {"length": 0}, {"length": 1}]}
     has_our_headers(response)
     assert server.post([]).json() == {"results": []}
@@ -206,6 +206,13 @@ def test_the_token_is_asked_for_everywhere(server):
         assert answer.json() == {"results": [{"length": 4}]}
 
 
+def test_headers_have_a_limit():
+    with served(limits=Limits(headers=500)) as server:
+        refused(server.client.get("/", headers={"X-Long": "x" * 500}), 431, "at most 500 bytes")
+        refused(server.client.get("/?" + "x" * 500), 431, "at most 500 bytes")
+        assert server.client.get("/").status_code == 200
+
+
 def test_health_is_told_to_everyone_also_at_the_limit():
     gate = Gate()
     with served(gate, limits=Limits(clients=2)) as server, ThreadPoolExecutor(2) as clients:
@@ -244,7 +251,7 @@ def test_waiting_requests_are_classified_together():
 
 
 class Clock:
-    """A classifier that takes a second for 1,000 tokens, and the time that it has taken."""
+    """A classifier that takes a second for 1,000 tokens, of four texts side by side once."""
 
     def __init__(self, monkeypatch):
         self.calls, self.now = [], 0.0
@@ -252,7 +259,7 @@ class Clock:
 
     def __call__(self, texts, sides=False):
         self.calls.append(texts)
-        self.now += sum(map(len, texts)) / 1000
+        self.now += max(max(map(len, texts)), sum(map(len, texts)) / 4) / 1000
         return measured(texts)
 
 
@@ -274,9 +281,10 @@ def test_nobody_waits_long_for_the_texts_of_others(monkeypatch):
     batcher.run(lambda: not all(job.done() for job in jobs))
     assert [len(job.result()) for job in jobs] == [*[1] * 4, 100, *[1] * 30]
     assert max(at for name, at in ends.items() if name.startswith("short")) < 6
+    assert max(at for name, at in ends.items() if name.startswith("long")) < 9
     assert ends["many"] == max(ends.values())
     assert sum(map(len, clock.calls)) == 4 + 100 + 30
-    assert max(sum(map(len, texts)) for texts in clock.calls) <= 4_000 + 1_000
+    assert max(sum(map(len, texts)) for texts in clock.calls) <= 4 * 4_000
 
 
 def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out(monkeypatch):

@@ -167,7 +167,7 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
         monkeypatch.setattr(neuron_study, part, note)
     first, folder, loaded = studied
     folder = shutil.copytree(folder, tmp_path / "study")
-    examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(folder / "features"))
+    examples = featurize_sets(loaded, sets, FeatureCache(folder / "features"))
     fits = [fit_regression(*(p.units([u]) for p in examples[:2]), 5) for u in range(12)]
     alone = first["alone"]["c"], first["alone"]["val_accuracy"]
     unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != alone)
