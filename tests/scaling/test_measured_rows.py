@@ -10,7 +10,7 @@ from model.layers.config import ModelConfig
 from scaling.hardware import ClusterConfig
 from scaling.planner import PlanOptions, read_job
 from scaling.planning import Plan, TextSize
-from tests.experiments.scaling.test_published import POINTS
+from tests.support.published_points import POINTS
 from tests.support.runs import ROOT
 
 CLUSTERS = ROOT / "configs/clusters"
