@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class Options(DeviceOptions, evaluate.Options):
     """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
 
+    model: evaluate.Models = ("default",)  # type: ignore[assignment]  # again: any number of them
     split: Literal["train", "valid", "test"] | None = None
     """The split to score, if --data is the folder of a prepared corpus. Default: test."""
 

@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+Models = Annotated[
+    tuple[str, ...],
+    Argument(
+        group=MODEL,
+        metavar="MODEL",
+        help="Model directories, run directories, or names of shipped models.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(ModelOptions):
     """Score models on text: bits per character (byte of text, whatever the tokenizer).
@@ -40,14 +50,7 @@ class Options(ModelOptions):
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
-    model: Annotated[
-        tuple[str, ...],
-        Argument(
-            group=MODEL,
-            metavar="MODEL",
-            help="Model directories, run directories, or names of shipped models.",
-        ),
-    ] = ("default",)  # type: ignore[assignment]  # any number of them
+    model: Models = ("default",)  # type: ignore[assignment]  # any number of them
     reset: Literal["strip", "review"] = "strip"
     """strip: texts in file order, the state carried over from one to the next; review: each text
     from the zero state."""

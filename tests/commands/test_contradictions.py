@@ -38,18 +38,18 @@ def work(tmp_path_factory):
         ("evaluate.py --data corpus --output own.toml/x", "own.toml is a file"),
         ("evaluate.py --data reviews.jsonl --split train", "reviews.jsonl is no folder"),
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
-        ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
+        ("evaluate.py --data own.json --output own.json", "own.json: this is an input"),
         *(
-            (f"evaluate.py --data corpus --output corpus/{name}", f"{name}: this is the input")
+            (f"evaluate.py --data corpus --output corpus/{name}", f"{name}: this is an input")
             for name in ("meta.json", "train.bin")
         ),
         *(
-            (f"plan.py --model 64 --cluster own.toml {words}", "this is the input")
+            (f"plan.py --model 64 --cluster own.toml {words}", "this is an input")
             for words in ("--output own.toml", "--corpus corpus --output corpus/meta.json")
         ),
-        ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),
+        ("heatmap.py --input own.json --output own.json", "own.json: this is an input"),
         *(
-            (f"classify.py --input reviews.jsonl --output {name}", f"{name}: this is the input")
+            (f"classify.py --input reviews.jsonl --output {name}", f"{name}: this is an input")
             for name in ("reviews.jsonl", "link.jsonl")
         ),
         ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),

@@ -160,7 +160,7 @@ def test_faults_are_reported_before_the_first_row(classifier, table):
         classify(Source(table, "comment", by="nothing"), classifier)
     with pytest.raises(InputError, match="only 200 rows"):
         classify(Source(table, "comment", shard=Shard(300, 400)), classifier)
-    with pytest.raises(InputError, match="this is the input"):
+    with pytest.raises(InputError, match="this is an input"):
         classify(Source(table, "comment"), classifier, Sink(table))
     with pytest.raises(InputError, match="'3/2' is not i/n"):
         Shard(3, 2)
