@@ -32,8 +32,15 @@ install_by_apt() { # COMMAND PACKAGES: 1 if the command is missing and cannot be
 # ---- Slurm
 
 node() { # NUMBER: start it
-    slurmd -N "n$1" && sleep 3
-    until [ "$(sinfo -h -n "n$1" -o %t -p low)" = idle ]; do sleep 1; done
+    slurmd -N "n$1"
+    for wait in $(seq 90); do
+        sleep 1
+        [ "$(sinfo -h -n "n$1" -o %t -p low)" != idle ] || return 0
+        if [ "$wait" = 30 ]; then # it may still wait for the end of a lost job
+            scontrol update NodeName="n$1" State=DOWN Reason=check
+            scontrol update NodeName="n$1" State=RESUME
+        fi
+    done
 }
 
 start_slurm() {
