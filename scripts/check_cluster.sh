@@ -9,7 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 export PYTHON=${PYTHON:-$([ -e .venv/bin/python ] && echo "$PWD/.venv/bin/python" || echo python)}
-export OMP_NUM_THREADS=1
+export OMP_NUM_THREADS=1 PYSPARK_PYTHON=$PYTHON
 work=$(mktemp -d)
 failed=0
 started=()
@@ -208,7 +208,7 @@ check_engine() { # spark|dask|ray PACKAGES...
     fi
     report "$engine" ' 600 rows, equal to those of one process' \
         "$(PYTHONPATH="$PWD:$work:$packages${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" -c "$ENGINE_CHECK" \
-            "$engine" "$work" docs/cluster.md 2> "$work/errors" || tail -n 3 "$work/errors")"
+            "$engine" "$work" docs/cluster.md 2> "$work/errors" || grep -E "Error|Exception" "$work/errors" | tail -n 3)"
 }
 
 # The page's own calls on six files of 100 rows, some of them without a text.
