@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 from itertools import accumulate, takewhile
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -167,15 +166,15 @@ class Batcher:
             measured = tokens / max(time.perf_counter() - begin, 1e-6)
             self._rate = (self._rate + measured) / 2
         for job, _ in chosen:
-            if len(job.answers) == len(job.texts):
-                self._conclude(job, partial(Future.set_result, result=job.answers))
+            if len(job.answers) == len(job.texts) and self._leaves(job):
+                job.rows.set_result(job.answers)
 
     def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
         for job in jobs:
-            self._conclude(job, partial(Future.set_exception, exception=error))
+            if self._leaves(job):
+                job.rows.set_exception(error)
 
-    def _conclude(self, job: Submission, conclude: Callable[[Any], None]) -> None:
-        """Deliver the outcome of a request, unless nobody waits for it any more."""
+    def _leaves(self, job: Submission) -> bool:
+        """End the wait of a request; return whether anybody still waits for its rows."""
         self._waiting.remove(job)
-        if job.rows.set_running_or_notify_cancel():
-            conclude(job.rows)
+        return job.rows.set_running_or_notify_cancel()

@@ -96,7 +96,7 @@ def test_the_installed_command_classifies(installed, tmp_path):
 def test_the_installed_module_makes_pages(installed, tmp_path):
     words = ("-m", "mlstm_sentiment", "heatmap", "--text", "good", "--output", "page.html")
     run_installed(installed, tmp_path, *words)
-    assert (tmp_path / "page.html").read_text().count('role="option"') == 4
+    assert ">good<" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.slow

@@ -216,8 +216,9 @@ def test_headers_have_a_limit():
 def test_health_is_told_to_everyone_also_at_the_limit():
     gate = Gate()
     with served(gate, limits=Limits(clients=2)) as server, ThreadPoolExecutor(2) as clients:
-        others = [clients.submit(server.post, ["busy"]) for _ in range(2)]
+        others = [clients.submit(server.post, ["busy"])]
         assert gate.begun.wait(60)
+        others.append(clients.submit(server.post, ["waiting"]))
         until_waiting(server, 1)
         place = f"http://{server.address.host}:{server.address.port}/health"
         answer = httpx.get(place, headers={"Host": "probe.example"}, trust_env=False)
