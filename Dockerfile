@@ -10,7 +10,7 @@ RUN pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorc
 
 WORKDIR /source
 COPY pyproject.toml setup.py README.md LICENSE ./
-COPY model model
+COPY mlstm_sentiment mlstm_sentiment
 RUN pip install --no-cache-dir ".[serve]"
 
 RUN useradd --create-home sentiment

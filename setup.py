@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-FOLDER = Path("model/engine")
+FOLDER = Path("mlstm_sentiment/engine")
 SOURCES = runpy.run_path(str(FOLDER / "sources.py"))  # the package itself is not installed yet
 
 

@@ -8,8 +8,8 @@ import sys
 from importlib.util import find_spec
 from types import TracebackType
 
-from model.commands import program
-from model.errors import InputError
+from mlstm_sentiment.commands import program
+from mlstm_sentiment.errors import InputError
 from training.parallel.launcher import report_failure
 
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from model.commands import program
-from model.commands.parser import Parser, check_unset, parse, parse_one_of
-from model.commands.program import prepare_output, report, say
+from mlstm_sentiment.commands import program
+from mlstm_sentiment.commands.parser import Parser, check_unset, parse, parse_one_of
+from mlstm_sentiment.commands.program import prepare_output, report, say
 from model.kernels.process import own_process
 from training.parallel.launcher import report_failure
 

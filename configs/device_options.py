@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from model.commands.options import ModelOptions
-from model.engine.cores import usable_cores
-from model.engine.interface import TextModel
+from mlstm_sentiment.commands.options import ModelOptions
+from mlstm_sentiment.engine.cores import usable_cores
+from mlstm_sentiment.engine.interface import TextModel
 from model.inference.loading import Device, Precision, load_text_model
 
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
-from model.bounds import Argument
-from model.errors import InputError
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.errors import InputError
 from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from data_utils.lanes import TextClock
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig

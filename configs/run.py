@@ -11,9 +11,9 @@ import torch
 
 from data_utils.corpus import Corpus, is_corpus, load_corpus
 from data_utils.lanes import TextClock, settle_shuffle
-from model.errors import InputError
-from model.files.shipped import model_in
-from model.files.writer import reading
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import model_in
+from mlstm_sentiment.files.writer import reading
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from training.checkpoint import Checkpoints

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from data_utils.lanes import DataConfig
-from model.bounds import Bound, check_bounds
+from mlstm_sentiment.bounds import Bound, check_bounds
 from model.layers.config import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig

@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from model.bounds import NonNegativeInt, fill
-from model.errors import InputError
-from model.files.storage import check_format_version, read_json
-from model.files.tokenizers import check_same_tokenizer, load_tokenizer
-from model.text.profiles import TextProfile, text_profile
-from model.text.split import Split, encode_split
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
+from mlstm_sentiment.bounds import NonNegativeInt, fill
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import check_format_version, read_json
+from mlstm_sentiment.files.tokenizers import check_same_tokenizer, load_tokenizer
+from mlstm_sentiment.text.profiles import TextProfile, text_profile
+from mlstm_sentiment.text.split import Split, encode_split
+from mlstm_sentiment.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary

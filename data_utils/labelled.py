@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from model.errors import InputError, utf8_argument
-from model.files.storage import listed
-from model.reading.inputs import TableOptions, as_input
-from model.reading.labels import (
+from mlstm_sentiment.errors import InputError, utf8_argument
+from mlstm_sentiment.files.storage import listed
+from mlstm_sentiment.reading.inputs import TableOptions, as_input
+from mlstm_sentiment.reading.labels import (
     SHOWN,
     in_alphabet,
     label_of,
@@ -22,9 +22,9 @@ from model.reading.labels import (
     log_set,
     ordered_classes,
 )
-from model.reading.records import Record, read_records
-from model.reading.source import Source
-from model.reading.texts import LABEL_KEYS, KeyChooser, read_text, text_of
+from mlstm_sentiment.reading.records import Record, read_records
+from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.texts import LABEL_KEYS, KeyChooser, read_text, text_of
 
 # Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.
 USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")

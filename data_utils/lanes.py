@@ -24,10 +24,10 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from model.bounds import SAVED, Bound, PositiveInt, check_bounds
-from model.errors import InputError
-from model.text.split import Split, shard_bounds
-from model.text.tokenizer import BYTES
+from mlstm_sentiment.bounds import SAVED, Bound, PositiveInt, check_bounds
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.split import Split, shard_bounds
+from mlstm_sentiment.text.tokenizer import BYTES
 
 COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.engine.cores import usable_cores
+from mlstm_sentiment.engine.cores import usable_cores
 from model.kernels.cores import has_instructions
 
 _BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")

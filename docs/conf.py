@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from model.commands.command_line import COMMANDS, PROGRAM, dispatch
+from mlstm_sentiment.commands.command_line import COMMANDS, PROGRAM, dispatch
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,7 +22,7 @@ ROOT = DOCS.parent
 project = "The sentiment neuron"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "experiments/**.md", "model/pretrained/**.md"]
+include_patterns = ["docs/**.md", "experiments/**.md", "mlstm_sentiment/pretrained/**.md"]
 exclude_patterns = ["build", "data", "runs", ".*"]
 myst_heading_anchors = 3
 html_theme = "furo"
@@ -69,9 +69,11 @@ def installed_command() -> str:
     """Return the page of the command that `pip install .` brings, with a section for each part."""
     intro = (
         f"# {PROGRAM}\n\n`pip install .` brings this command; `python -m mlstm_sentiment` is the "
-        f"same.\n\n{help_of('-m', 'model')}"
+        f"same.\n\n{help_of('-m', 'mlstm_sentiment')}"
     )
-    parts = (f"## {PROGRAM} {name}\n\n{help_of('-m', 'model', name)}" for name in COMMANDS)
+    parts = (
+        f"## {PROGRAM} {name}\n\n{help_of('-m', 'mlstm_sentiment', name)}" for name in COMMANDS
+    )
     return "\n".join([intro, *parts])
 
 

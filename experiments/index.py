@@ -17,8 +17,8 @@ from experiments.reproduction.answer import (
 )
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, percent
-from model.files.shipped import CONFIG_FILE, SHIPPED_MODELS
-from model.files.storage import read_json
+from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS
+from mlstm_sentiment.files.storage import read_json
 
 FOLDED = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA"}  # sets of ten folds
 SHIPPED = {"stars_1024": "`default`", "stars_512": "`default_small`", SUBWORDS: "", BYTES: ""}
@@ -42,7 +42,7 @@ def models() -> str:
     rows = []
     for name, alias in SHIPPED.items():
         megabytes = f"{folder_megabytes(SHIPPED_MODELS / name):.1f} MB"
-        link = f"[{alias or f'`{name}`'}](model/pretrained/{name}/README.md)"
+        link = f"[{alias or f'`{name}`'}](mlstm_sentiment/pretrained/{name}/README.md)"
         if alias:
             result = read_result("default_model", name)
             cells = [f"{link} (`{name}`)", "yes, also SST's and IMDB's", megabytes]

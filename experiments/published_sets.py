@@ -19,9 +19,9 @@ from data_utils.labelled import (
     read_labelled_sets,
 )
 from data_utils.published_sets.registry import DATA, how_to_get
-from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD
-from model.text.profiles import unescape
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD
+from mlstm_sentiment.text.profiles import unescape
 
 SOURCES: dict[str, str] = DATA["sources"]  # of published values
 SEED = 0

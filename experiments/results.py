@@ -21,10 +21,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from model.commands.program import prepare_output
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.writer import write_atomically, write_json
+from mlstm_sentiment.commands.program import prepare_output
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_atomically, write_json
 
 EXPERIMENTS = Path(__file__).resolve().parent
 FILE = "results.json"

@@ -17,11 +17,11 @@ from typing import Any
 
 from configs import command
 from experiments.results import EXPERIMENTS, NotMeasured, collect
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 
 ROOT = EXPERIMENTS.parent
-PAGES = ("README.md", "docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md")
+PAGES = ("README.md", "docs/*.md", "experiments/**/*.md", "mlstm_sentiment/pretrained/**/*.md")
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )

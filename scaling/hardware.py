@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from model.bounds import Bound, check_bounds
-from model.errors import InputError
+from mlstm_sentiment.bounds import Bound, check_bounds
+from mlstm_sentiment.errors import InputError
 
 from .step_time import RINGS, Fabric, Ring
 

@@ -9,9 +9,9 @@ from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import Corpus, open_corpus
 from data_utils.lanes import TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin
-from model.bounds import Bound, PositiveInt
-from model.engine.architecture import VOCABULARY_SIZE
-from model.errors import InputError
+from mlstm_sentiment.bounds import Bound, PositiveInt
+from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
+from mlstm_sentiment.errors import InputError
 from training.runs.rows import read_rows
 from training.runs.run_directory import PretrainingDirectory
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from configs.toml_file import RunConfig
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 
 from .hardware import ClusterConfig, NodePool
 from .step_time import Synchronisation, step_time

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from model.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
+from mlstm_sentiment.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
 
 Ring = Literal["gpus", "nodes"]
 RINGS = ("gpus", "nodes")

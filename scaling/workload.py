@@ -7,7 +7,7 @@ window, so activations and their gradients coexist.
 
 from dataclasses import dataclass
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.state import DTYPES
 

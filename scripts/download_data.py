@@ -13,7 +13,7 @@ import command
 
 from data_utils.download.downloads import download_dataset
 from data_utils.published_sets.registry import find_dataset
-from model.bounds import Argument
+from mlstm_sentiment.bounds import Argument
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import command
 
 from configs.device_options import DeviceOptions
-from model.commands import evaluate
-from model.commands.command_line import call
-from model.errors import InputError
+from mlstm_sentiment.commands import evaluate
+from mlstm_sentiment.commands.command_line import call
+from mlstm_sentiment.errors import InputError
 
 if TYPE_CHECKING:
-    from model.engine.interface import TextModel
-    from model.text.split import Split
+    from mlstm_sentiment.engine.interface import TextModel
+    from mlstm_sentiment.text.split import Split
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import command
 
-from model.bounds import NonNegativeFloat
-from model.commands.options import LabelKey, Model, Table, TextKey
-from model.errors import InputError
+from mlstm_sentiment.bounds import NonNegativeFloat
+from mlstm_sentiment.commands.options import LabelKey, Model, Table, TextKey
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions
 from model.inference.loading import Device
-from model.reading.inputs import TableOptions
 from transfer.finetuning.config import FinetuningConfig
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import command
 
 from configs.device_options import DeviceOptions
-from model.commands import generate
-from model.commands.command_line import call
+from mlstm_sentiment.commands import generate
+from mlstm_sentiment.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import command
 
 from configs.device_options import DeviceOptions
-from model.commands import heatmap
-from model.commands.command_line import call
+from mlstm_sentiment.commands import heatmap
+from mlstm_sentiment.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 import command
 
-from model.bounds import Argument
+from mlstm_sentiment.bounds import Argument
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
 
-    from model.errors import InputError
-    from model.files.shipped import MODEL_FILES
-    from model.files.storage import is_taken, whole_folder
+    from mlstm_sentiment.errors import InputError
+    from mlstm_sentiment.files.shipped import MODEL_FILES
+    from mlstm_sentiment.files.storage import is_taken, whole_folder
+    from mlstm_sentiment.text.profiles import text_profile
     from model.inference.weights import save_model
-    from model.text.profiles import text_profile
     from transfer.published.imports import IMPORTERS
 
     # Each layout's models were trained with the profile of its own name.

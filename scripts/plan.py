@@ -13,9 +13,9 @@ from pathlib import Path
 
 import command
 
-from model.commands.program import print_and_write
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.commands.program import print_and_write
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 from scaling.planner import (
     PlanOptions,
     compare_with_run,

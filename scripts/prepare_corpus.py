@@ -16,11 +16,11 @@ import command
 from data_utils.corpus import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
-from model.bounds import Argument, NonNegativeInt
-from model.commands.options import Table, TextKey
-from model.engine.cores import usable_cores
-from model.errors import InputError
-from model.reading.inputs import TableOptions
+from mlstm_sentiment.bounds import Argument, NonNegativeInt
+from mlstm_sentiment.commands.options import Table, TextKey
+from mlstm_sentiment.engine.cores import usable_cores
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import command
 
 from data_utils.corpus import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing import Any
 
 import command
 
-from model.bounds import PositiveInt
-from model.engine.kinds import Pooling, check_poolings
-from model.errors import InputError
+from mlstm_sentiment.bounds import PositiveInt
+from mlstm_sentiment.engine.kinds import Pooling, check_poolings
+from mlstm_sentiment.errors import InputError
 from transfer.task import LabelledTask, check_seeds
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     if options.output.is_file():
         raise InputError(f"--output {options.output}: is a file; name a folder")
 
-    from model.classifiers.fitted import find_classifier
+    from mlstm_sentiment.head.fitted import find_classifier
     from transfer.experiment import run_transfer
 
     loaded, sets = options.read()
@@ -82,7 +82,7 @@ def _print_summary(results: dict[str, Any], options: Options, default: Path | No
 
     default: the classifier that the other commands use unless --classifier names one.
     """
-    from model.classifiers.head_files import FOLDER, TRANSFER_FOLDER
+    from mlstm_sentiment.head.head_files import FOLDER, TRANSFER_FOLDER
     from transfer.summary import summarize
 
     command.say("", *summarize(results), "", f"written to {options.output}")

@@ -26,13 +26,13 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 from data_utils.synthetic import synthetic_reviews
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import Split, encode_split
+from mlstm_sentiment.text.subwords import SubwordTokenizer, train_vocabulary
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.kernels import memory_pool
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
-from model.text.profiles import text_profile
-from model.text.split import Split, encode_split
-from model.text.subwords import SubwordTokenizer, train_vocabulary
-from model.text.tokenizer import BYTES, Tokenizer
 from tests.support.runs import ROOT
 
 # No deadline: on a loaded machine, an example may take a second. long: for whoever looks for more.

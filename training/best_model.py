@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.corpus import Corpus
-from model.errors import InputError
-from model.files.shipped import CONFIG_FILE
-from model.files.storage import read_json, whole_folder
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import CONFIG_FILE
+from mlstm_sentiment.files.storage import read_json, whole_folder
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import cut_strips
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
-from model.text.split import cut_strips
 
 from .checkpoint import Checkpoints
 from .console import print_main

@@ -26,19 +26,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from model.bounds import PositiveInt, check_bounds
-from model.errors import InputError
-from model.files.shipped import CONFIG_FILE, WEIGHTS_FILE
-from model.files.storage import read_json, step_folder
-from model.files.tensors import Shape
-from model.files.tokenizers import check_same_tokenizer
+from mlstm_sentiment.bounds import PositiveInt, check_bounds
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
+from mlstm_sentiment.files.storage import read_json, step_folder
+from mlstm_sentiment.files.tensors import Shape
+from mlstm_sentiment.files.tokenizers import check_same_tokenizer
+from mlstm_sentiment.text.profiles import TextProfile
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
-from model.text.profiles import TextProfile
-from model.text.tokenizer import BYTES, Tokenizer
 
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World

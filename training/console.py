@@ -15,10 +15,10 @@ from tqdm import tqdm
 
 from data_utils.corpus import Corpus
 from data_utils.lanes import TextClock
-from model.commands.program import drop
-from model.errors import printable
+from mlstm_sentiment.commands.program import drop
+from mlstm_sentiment.errors import printable
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.kernels.cores import has_fast_bf16
-from model.text.tokenizer import BYTES
 
 from .parallel.distributed import World
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model.bounds import PositiveInt, check_bounds
-from model.errors import InputError
+from mlstm_sentiment.bounds import PositiveInt, check_bounds
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.split import Split, cut_strips
 from model.layers.language_model import LanguageModel
-from model.text.split import Split, cut_strips
 
 from .parallel.distributed import WaitingTogether, World
 from .precision import sums_in_fp32

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.text.split import Split
+from mlstm_sentiment.text.split import Split
 
 NOTHING_LEARNT = 3  # the exit code of a run without a model that beats unigrams
 RECENT_ROWS = 8  # of metrics, with which the next one is compared

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.utils.tensorboard import SummaryWriter
 
-from model.bounds import PositiveInt, check_bounds
+from mlstm_sentiment.bounds import PositiveInt, check_bounds
 
 from .console import ProgressLines, print_main
 from .parallel.agreement import run_on_main

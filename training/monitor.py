@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_utils.corpus import Corpus
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
-from model.text.profiles import text_profile
 
 from .evaluation import EvaluateConfig
 from .metrics import RunLog
@@ -80,7 +80,10 @@ class Monitor:
 
     def sample(self, model: LanguageModel) -> str:
         """Return a review written by the model, with the same seed every time."""
-        from model.engine.sampling import SamplingConfig, generate  # only the main rank writes
+        from mlstm_sentiment.engine.sampling import (  # only the main rank writes
+            SamplingConfig,
+            generate,
+        )
 
         sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         opening = self.profile.prefix.encode() or b"\n"

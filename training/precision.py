@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from model.bounds import Bound, PositiveFloat, fill
+from mlstm_sentiment.bounds import Bound, PositiveFloat, fill
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision

@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from data_utils.labelled import LabelledSet, read_labelled_sets
-from model.engine.kinds import FeatureKind
-from model.errors import InputError
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import TextProfile
+from mlstm_sentiment.text.tokenizer import Tokenizer
 from model.inference.features import features_in_order
 from model.layers.language_model import LanguageModel
-from model.text.profiles import TextProfile
-from model.text.tokenizer import Tokenizer
 
 # The mean is better early in training; the papers use the last state.
 _KIND = FeatureKind(pooling=("mean", "last"))

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.bounds import Bound, Fraction, NonNegativeInt, check_bounds
-from model.errors import InputError
+from mlstm_sentiment.bounds import Bound, Fraction, NonNegativeInt, check_bounds
+from mlstm_sentiment.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters

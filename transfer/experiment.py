@@ -11,9 +11,20 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from model.classifiers.fitted import classifier_in
-from model.classifiers.head import Head, HeadUnit
-from model.classifiers.head_files import (
+from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.engine.kinds import FeatureKind, Pooling
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import (
+    LOCK_FILE,
+    check_replaceable,
+    one_at_a_time,
+    refusal,
+    whole_folder,
+)
+from mlstm_sentiment.files.writer import check_output, write_json
+from mlstm_sentiment.head.fitted import classifier_in
+from mlstm_sentiment.head.head import Head, HeadUnit
+from mlstm_sentiment.head.head_files import (
     CLASSIFIER_FILES,
     CONFIG_FILE,
     FOLDER,
@@ -21,19 +32,8 @@ from model.classifiers.head_files import (
     read_description,
     save_head,
 )
-from model.classifiers.separation import save_areas
-from model.classifiers.steps import Affine, OneVsRest, Sigmoid
-from model.engine.interface import TextModel
-from model.engine.kinds import FeatureKind, Pooling
-from model.errors import InputError
-from model.files.storage import (
-    LOCK_FILE,
-    check_replaceable,
-    one_at_a_time,
-    refusal,
-    whole_folder,
-)
-from model.files.writer import check_output, write_json
+from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.head.steps import Affine, OneVsRest, Sigmoid
 from model.inference.weights import untrained_like
 from model.layers.language_model import parameter_count
 

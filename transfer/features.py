@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from model.engine.feature_files import REMEDY, TextFeatures, mapped, write_features
-from model.engine.interface import TextModel
-from model.engine.kinds import FINAL_CELL, FeatureKind
-from model.errors import InputError
-from model.files.storage import one_at_a_time
-from model.files.writer import make_folder, set_aside
-from model.reading.progress import ProgressBar
+from mlstm_sentiment.engine.feature_files import REMEDY, TextFeatures, mapped, write_features
+from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import one_at_a_time
+from mlstm_sentiment.files.writer import make_folder, set_aside
+from mlstm_sentiment.reading.progress import ProgressBar
 
 BUSY = "%s: another command is computing these features; waiting for them"
 

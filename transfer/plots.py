@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
-from model.files.writer import write_atomically
+from mlstm_sentiment.files.writer import write_atomically
 from model.layers.cells import layer_of
 
 from .regression import Examples, Regression

@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
-from model.errors import InputError
-from model.version import check_version
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.version import check_version
 
 C_GRID = tuple(2.0**exponent for exponent in range(-8, 1))
 MAX_ITERATIONS = 100  # as in Radford et al.; Puri et al.'s code stopped at 5 or 40

@@ -4,15 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.bounds import PositiveInt
-from model.commands.options import LabelKey, Model, Table, TextKey
-from model.errors import InputError
+from mlstm_sentiment.bounds import PositiveInt
+from mlstm_sentiment.commands.options import LabelKey, Model, Table, TextKey
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions
 from model.inference.loading import Device, load_text_model
-from model.reading.inputs import TableOptions
 
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
-    from model.engine.interface import TextModel
+    from mlstm_sentiment.engine.interface import TextModel
 
 
 SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
@@ -67,7 +67,7 @@ class LabelledTask:
     def read(self) -> "tuple[TextModel, list[LabelledSet]]":
         """Return the model, and the texts of train, val and test, which are read first."""
         from data_utils.labelled import read_labelled_sets
-        from model.engine.cores import usable_cores
+        from mlstm_sentiment.engine.cores import usable_cores
 
         paths = [self.train, self.val, self.test]
         sets = read_labelled_sets(paths, self.text_key, self.label_key, table=self.table)

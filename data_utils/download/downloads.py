@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 
 if TYPE_CHECKING:
     from requests import Response

@@ -16,8 +16,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 
 _MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
 MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes

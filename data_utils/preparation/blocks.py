@@ -13,9 +13,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
-from model.reading.records import (
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
+from mlstm_sentiment.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
     Record,
@@ -26,9 +26,16 @@ from model.reading.records import (
     reader_of,
     warn_of_other_lines,
 )
-from model.reading.tables import TableReport
-from model.reading.texts import ReadingReport, accept, shown_keys, text_at, text_keys, text_of
-from model.text.profiles import text_profile
+from mlstm_sentiment.reading.tables import TableReport
+from mlstm_sentiment.reading.texts import (
+    ReadingReport,
+    accept,
+    shown_keys,
+    text_at,
+    text_keys,
+    text_of,
+)
+from mlstm_sentiment.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 _READ_BYTES = 1 << 20

@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from model.errors import InputError
-from model.reading.inputs import KINDS, Input, TableOptions, as_input
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import KINDS, Input, TableOptions, as_input
 
 from ..corpus import is_corpus, is_unfinished_corpus
 

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from model.files.writer import open_work
-from model.reading.progress import ProgressBar
+from mlstm_sentiment.files.writer import open_work
+from mlstm_sentiment.reading.progress import ProgressBar
 
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .runs import DATA, Run

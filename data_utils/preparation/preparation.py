@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from model.errors import InputError
-from model.files.storage import (
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import (
     foreign_files,
     inside,
     listed,
@@ -33,8 +33,8 @@ from model.files.storage import (
     refusal,
     remove_folder,
 )
-from model.files.tokenizers import save_tokenizer
-from model.files.writer import (
+from mlstm_sentiment.files.tokenizers import save_tokenizer
+from mlstm_sentiment.files.writer import (
     check_folder,
     open_work,
     path_in_oserrors,
@@ -42,11 +42,11 @@ from model.files.writer import (
     set_aside,
     write_json,
 )
-from model.reading.inputs import Input, TableOptions
-from model.reading.tables import TableReport
-from model.reading.texts import KeyChooser, describe_table
-from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, Tokenizer
+from mlstm_sentiment.reading.inputs import Input, TableOptions
+from mlstm_sentiment.reading.tables import TableReport
+from mlstm_sentiment.reading.texts import KeyChooser, describe_table
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
 from ..corpus import (
     BLOCK_FOLDER,

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.errors import InputError
-from model.files.storage import flush_folder, read_json
-from model.files.writer import open_work, remove_work, write_json
-from model.reading.inputs import Input
-from model.reading.progress import ProgressBar
-from model.reading.texts import ReadingReport
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import flush_folder, read_json
+from mlstm_sentiment.files.writer import open_work, remove_work, write_json
+from mlstm_sentiment.reading.inputs import Input
+from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.reading.texts import ReadingReport
 
 from .blocks import Block, Request, Reviews, cut, read_block, row_ids
 from .processes import map_in_order

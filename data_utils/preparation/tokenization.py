@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.reading.progress import ProgressBar
-from model.text.split import Split
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import Tokenizer
+from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.text.split import Split
+from mlstm_sentiment.text.subwords import SubwordTokenizer
+from mlstm_sentiment.text.tokenizer import Tokenizer
 
 from ..corpus import SPLITS, map_split
 from .merging import SplitWriter

@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.tokenizers import load_tokenizer
-from model.files.writer import open_work
-from model.text.split import Split
-from model.text.subwords import (
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.tokenizers import load_tokenizer
+from mlstm_sentiment.files.writer import open_work
+from mlstm_sentiment.text.split import Split
+from mlstm_sentiment.text.subwords import (
     SMALLEST_VOCABULARY,
     SubwordTokenizer,
     sentencepiece,
     train_vocabulary,
 )
-from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer
+from mlstm_sentiment.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer
 
 from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, follow_parent

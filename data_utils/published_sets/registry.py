@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from model.errors import InputError, nearest
+from mlstm_sentiment.errors import InputError, nearest
 
 from ..download.downloads import Dataset, RemoteFile
 from ..download.movie_reviews import convert_movie_reviews

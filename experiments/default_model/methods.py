@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
 from experiments.baselines import BASELINES
-from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.errors import InputError
-from model.files.shipped import find_model
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import find_model
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from transfer.baselines import fit_baseline
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}

@@ -14,8 +14,8 @@ import numpy as np
 from experiments.default_model.everyday import everyday_sentences
 from experiments.default_model.methods import Answers, Method
 from experiments.intervals import packed_answers
-from model.errors import InputError
-from model.reading.records import read_records
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.records import read_records
 from transfer.metrics import as_indicators, bootstrap_intervals
 from transfer.regression import accuracy_interval
 

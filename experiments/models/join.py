@@ -29,14 +29,14 @@ from data_utils.corpus import (
 )
 from data_utils.preparation.merging import SplitWriter
 from data_utils.preparation.preparation import check_seed, new_corpus
-from model.bounds import Argument
-from model.errors import InputError
-from model.files.storage import whole_folder
-from model.files.tokenizers import check_same_tokenizer, save_tokenizer
-from model.files.writer import write_json
-from model.reading.progress import ProgressBar
-from model.text.split import Split
-from model.text.tokenizer import BYTES
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import whole_folder
+from mlstm_sentiment.files.tokenizers import check_same_tokenizer, save_tokenizer
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.text.split import Split
+from mlstm_sentiment.text.tokenizer import BYTES
 
 _TRAIN, *_HELD_OUT = SPLITS
 _REVIEWS_AT_ONCE = 1 << 12  # that are in memory together

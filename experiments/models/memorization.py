@@ -15,14 +15,14 @@ from torch import Tensor
 from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
-from model.commands.options import Model
-from model.errors import InputError
-from model.files.tokenizers import check_same_tokenizer
-from model.files.writer import write_json
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.tokenizers import check_same_tokenizer
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.text.split import Split
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.weights import load_model
 from model.layers.language_model import LanguageModel
-from model.text.split import Split
-from model.text.tokenizer import BYTES
 
 PROMPT = 50  # bytes of a prompt, and of its continuation; about as many with subword tokens
 EXAMPLES_KEPT = 5

@@ -18,11 +18,11 @@ from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.models.overlap import RUN, Words, run_hashes
-from model.commands.options import Model
-from model.errors import InputError
-from model.files.writer import write_json
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.text.split import Split, tokens_by_review
 from model.inference.weights import LoadedModel, load_model
-from model.text.split import Split, tokens_by_review
 
 HALF = 0.5  # a near copy shares at least this fraction of its runs with one train review
 

@@ -19,10 +19,10 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
-from model.bounds import Argument
-from model.files.writer import write_atomically, write_json
-from model.reading.records import read_records
-from model.reading.texts import ReadingReport, read_texts
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.files.writer import write_atomically, write_json
+from mlstm_sentiment.reading.records import read_records
+from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 
 HERE = Path(__file__).resolve().parent
 SEPARATOR = " | "  # between a text and its title

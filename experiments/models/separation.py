@@ -12,9 +12,9 @@ import torch
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from model.bounds import Argument
-from model.classifiers.head_files import FOLDER
-from model.classifiers.separation import CHANCE, save_areas
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.head.head_files import FOLDER
+from mlstm_sentiment.head.separation import CHANCE, save_areas
 from model.inference.weights import load_model
 from transfer.features import FeatureCache
 from transfer.unit_auc import per_unit_auc

@@ -14,12 +14,12 @@ import torch
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from model.bounds import Argument
-from model.classifiers.head import Head, HeadUnit
-from model.classifiers.head_files import FOLDER
-from model.classifiers.separation import CHANCE
-from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
+from mlstm_sentiment.head.head import Head, HeadUnit
+from mlstm_sentiment.head.head_files import FOLDER
+from mlstm_sentiment.head.separation import CHANCE
 from model.inference.weights import load_model, model_digest, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
@@ -32,7 +32,7 @@ LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
 
 @dataclass(frozen=True)
 class Options:
-    """Write weights, licence, description and classifier to model/pretrained/NAME."""
+    """Write weights, licence, description and classifier to mlstm_sentiment/pretrained/NAME."""
 
     model: Annotated[str, Argument(positional=True)]
     """A model directory or a run directory."""

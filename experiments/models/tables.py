@@ -9,8 +9,8 @@ from typing import Any
 from experiments.baselines import BASELINES
 from experiments.results import find_result, read_result
 from experiments.tables import accuracy, markdown, origins, percent, revision
-from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
-from model.files.storage import read_json
+from mlstm_sentiment.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
+from mlstm_sentiment.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6

@@ -16,9 +16,9 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS
 from experiments.results import read_result
-from model.commands.options import Model
-from model.engine.featurizer import SentimentFeaturizer
-from model.files.writer import write_json
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.files.writer import write_json
 from transfer.neuron.ranking import area_difference
 
 

@@ -12,8 +12,8 @@ import torch
 
 from configs import command
 from experiments.published_sets import SETS
-from model.commands.options import Model
-from model.files.writer import write_json
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.files.writer import write_json
 from model.inference.weights import load_model
 from transfer.neuron.report import write_figures
 from transfer.neuron.study import run_study

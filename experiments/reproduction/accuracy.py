@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.intervals import fold_interval, packed_answers
 from experiments.published_sets import Fold, PublishedTask
-from model.files.writer import write_json
+from mlstm_sentiment.files.writer import write_json
 from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache

@@ -17,8 +17,8 @@ from experiments.models.overlap import Words, run_hashes
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from experiments.tables import markdown, origins, percent
-from model.files.writer import write_json
-from model.reading.texts import ReadingReport, read_texts
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent

@@ -17,8 +17,8 @@ from experiments.models.overlap import HeldOut
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, origins, percent
-from model.commands.options import Model
-from model.files.writer import write_json
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.files.writer import write_json
 from model.inference.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache

@@ -14,9 +14,9 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.baselines import BASELINES
 from experiments.published_sets import SETS, PublishedTask, present
-from model.bounds import NonNegativeInt
-from model.commands.options import Model
-from model.files.writer import write_json
+from mlstm_sentiment.bounds import NonNegativeInt
+from mlstm_sentiment.commands.options import Model
+from mlstm_sentiment.files.writer import write_json
 from model.inference.weights import LoadedModel, load_model
 from model.layers.config import Precision
 from transfer.experiment import describe_model

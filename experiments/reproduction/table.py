@@ -20,8 +20,8 @@ from experiments.models.tables import begun, characters_of_each, characters_read
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
-from model.bounds import Argument
-from model.errors import InputError
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.errors import InputError
 from transfer.intervals import paired_difference
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 

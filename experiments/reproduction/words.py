@@ -17,7 +17,7 @@ from data_utils.provenance import describe_origin
 from experiments.baselines import BASELINES
 from experiments.published_sets import SETS, PublishedTask, present
 from experiments.results import result_at
-from model.files.writer import write_json
+from mlstm_sentiment.files.writer import write_json
 from transfer.baselines import Baseline, baseline_choices
 
 from .accuracy import over_folds, sizes

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from configs import command
 from data_utils.provenance import describe_origin
-from model.errors import InputError
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
 
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables

@@ -18,8 +18,8 @@ from experiments.scaling.publication.explanation import Constants
 from experiments.scaling.publication.figure import draw
 from experiments.scaling.publication.rivals import rivals
 from experiments.scaling.tables import points_of, quality_of
-from model.errors import InputError
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,10 +18,10 @@ import torch
 
 from configs import command
 from experiments.tables import markdown
-from model.bounds import Argument, PositiveFloat, PositiveInt
-from model.engine.cores import affine_cores
-from model.errors import InputError
-from model.files.storage import work_folder
+from mlstm_sentiment.bounds import Argument, PositiveFloat, PositiveInt
+from mlstm_sentiment.engine.cores import affine_cores
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import work_folder
 
 from .measuring import results
 from .measuring.launch import RANKS_HERE, rows_of, run_to_end

@@ -26,16 +26,16 @@ from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.speed.benchmark.timing import interleave
-from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.engine import Engine, library
-from model.engine.engine import Precision as EnginePrecision
-from model.engine.kinds import Pooling
-from model.files.writer import write_json
+from mlstm_sentiment.engine import Engine, library
+from mlstm_sentiment.engine.engine import Precision as EnginePrecision
+from mlstm_sentiment.engine.kinds import Pooling
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import read
 from model.inference.weights import adapted, load_model, save_model
 from model.layers.config import ModelConfig, Precision
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 POOLING: tuple[Pooling, ...] = ("last", "mean")
@@ -46,7 +46,7 @@ SHORT = "I love it, it works perfectly."
 PEAK_REPEATS = {"avx2": 20_000_000}
 FIRST_ANSWER = """
 import time
-from model.engine import Engine
+from mlstm_sentiment.engine import Engine
 engine = Engine.load({name!r})
 engine.read([{text!r}])
 with open("/proc/self/status") as file:  # getrusage would count the parent's memory

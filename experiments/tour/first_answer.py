@@ -16,8 +16,8 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import ROOT, describe_origin
-from model.bounds import PositiveInt
-from model.files.writer import write_json
+from mlstm_sentiment.bounds import PositiveInt
+from mlstm_sentiment.files.writer import write_json
 
 TORCH = "torch==2.13.0"  # as in the README
 SENTENCE = "I love it, it works perfectly."

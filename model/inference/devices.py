@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from ..errors import InputError
+from mlstm_sentiment.errors import InputError
 
 _OLDEST_OF_CUDA_13 = (7, 5)  # compute capability; older GPUs need CUDA 12
 _FOR_OLDER_GPUS = "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"

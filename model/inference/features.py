@@ -1,4 +1,4 @@
-"""Texts through the network in PyTorch: the states, features and bits of `model.engine`'s."""
+"""Texts through the network in PyTorch: the same states, features and bits as the engine's."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..engine.interface import Reading
-from ..engine.kinds import FINAL_CELL, FeatureKind, Pooling, StateName
-from ..engine.request import Clamp
+from mlstm_sentiment.engine.interface import Reading
+from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind, Pooling, StateName
+from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.text.split import RaggedBatch, ragged_batches
+
 from ..layers.language_model import LanguageModel, Weights
 from ..state import IGNORED, State, summation_dtype
-from ..text.split import RaggedBatch, ragged_batches
 
 
 @torch.inference_mode()

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from ..bounds import Argument
-from ..engine.architecture import Architecture
-from ..engine.engine import Engine, check_precision
-from ..engine.interface import TextModel
-from ..errors import InputError
-from ..files.shipped import CONFIG_FILE, find_model
-from ..files.storage import read_json
+from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.engine.architecture import Architecture
+from mlstm_sentiment.engine.engine import Engine, check_precision
+from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import CONFIG_FILE, find_model
+from mlstm_sentiment.files.storage import read_json
+
 from ..layers.config import Precision as TorchPrecision
 
 Device = Annotated[

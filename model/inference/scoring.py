@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from mlstm_sentiment.text.split import ragged_batches
+
 from ..layers.language_model import LanguageModel
-from ..text.split import ragged_batches
 from .features import prepare_weights, read
 
 

@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ..errors import InputError
-from ..files.tensors import GET_AGAIN, Shape, check_shapes
-from ..files.writer import write_atomically, write_failed
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.tensors import GET_AGAIN, Shape, check_shapes
+from mlstm_sentiment.files.writer import write_atomically, write_failed
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
 _INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits

@@ -15,21 +15,22 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..engine.interface import Reading, TextModel
-from ..engine.kinds import Pooling
-from ..engine.request import Clamp, Familiarity, excess_of
-from ..engine.stored import check_vocabulary, new_digest, read_description
-from ..errors import InputError
-from ..files.quantization import dequantize, is_quantized, quantize, quantized_shapes
-from ..files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from ..files.tokenizers import save_tokenizer
-from ..files.writer import write_json
+from mlstm_sentiment.engine.interface import Reading, TextModel
+from mlstm_sentiment.engine.kinds import Pooling
+from mlstm_sentiment.engine.request import Clamp, Familiarity, excess_of
+from mlstm_sentiment.engine.stored import check_vocabulary, new_digest, read_description
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.quantization import dequantize, is_quantized, quantize, quantized_shapes
+from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
+from mlstm_sentiment.files.tokenizers import save_tokenizer
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.text.profiles import TextProfile, checked_texts, text_profile
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
+
 from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig, Precision
 from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
-from ..text.profiles import TextProfile, checked_texts, text_profile
-from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
 from .features import clamped, prepare_weights, read
 from .tensors import check_finite, check_header, load_tensors, save_tensors

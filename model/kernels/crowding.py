@@ -15,7 +15,8 @@ from time import monotonic
 
 import torch
 
-from ..engine.cores import affine_cores
+from mlstm_sentiment.engine.cores import affine_cores
+
 from .compilation import window_library
 from .process import owns_process
 

@@ -10,7 +10,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from ..engine.cores import ROOT, affine_cores, usable_cores
+from mlstm_sentiment.engine.cores import ROOT, affine_cores, usable_cores
 
 _owned = False
 _pid: int | None = None  # of the last process that had a model

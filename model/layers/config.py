@@ -6,8 +6,8 @@ It needs no torch, so a command can check its options before torch is imported.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from ..engine.architecture import Architecture
-from ..errors import InputError
+from mlstm_sentiment.engine.architecture import Architecture
+from mlstm_sentiment.errors import InputError
 
 Backend = Literal["auto", "reference", "torch", "cpp", "amx", "triton", "fused"]
 ANY_CELL = ("auto", "reference", "fused")  # backends that every cell accepts

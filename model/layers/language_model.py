@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..engine.architecture import Architecture
-from ..errors import InputError
+from mlstm_sentiment.engine.architecture import Architecture
+from mlstm_sentiment.errors import InputError
+
 from ..kernels.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
 from .cells import layer_of

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..errors import InputError
+from mlstm_sentiment.errors import InputError
+
 from ..kernels.amx.library import runs_on_tiles
 from ..kernels.compilation import window_library
 from ..kernels.cores import has_amx

@@ -15,15 +15,15 @@ import numpy as np
 import pandas
 import pytest
 
-from model import SentimentClassifier, SentimentFeaturizer
-from model.classifiers.head_files import save_head
-from model.commands.command_line import dispatch
-from model.errors import InputError
+from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
+from mlstm_sentiment.commands.command_line import dispatch
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head_files import save_head
+from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.reading.progress import ProgressBar
-from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.support.folders import contents
 from tests.support.heads import regression

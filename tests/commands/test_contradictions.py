@@ -8,9 +8,9 @@ import pytest
 
 from data_utils.labelled import LabelledSet
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from model.commands.command_line import dispatch
-from model.engine.kinds import FeatureKind
-from model.errors import InputError
+from mlstm_sentiment.commands.command_line import dispatch
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, assert_refused
 from transfer.finetuning.task import check_learnable

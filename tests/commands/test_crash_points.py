@@ -4,10 +4,10 @@ import csv
 
 import pytest
 
-from model import save_model
+from mlstm_sentiment import save_model
+from mlstm_sentiment.text.profiles import text_profile
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.support.crash_points import faults
 from tests.support.runs import SMALL_RUN
 

@@ -9,8 +9,8 @@ import json
 
 import pytest
 
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, start, wait_for
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 

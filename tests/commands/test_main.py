@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, TextClock, lanes_of, settle_shuffle
-from model.errors import TEMPORARY_FAILURE
+from mlstm_sentiment.errors import TEMPORARY_FAILURE
 from tests.support import runs
 from tests.support.folders import contents
 from tests.support.runs import (

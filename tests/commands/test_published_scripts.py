@@ -5,8 +5,8 @@ import json
 import pytest
 import torch
 
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, save_model
-from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, run
 from tests.transfer.published.layouts import (
     draw,

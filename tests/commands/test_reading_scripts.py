@@ -8,11 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from model.classifiers.head_files import FOLDER, save_head
-from model.classifiers.separation import save_areas
+from mlstm_sentiment.head.head_files import FOLDER, save_head
+from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.pages.page import PALETTES
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
-from model.pages.page import PALETTES
-from model.text.profiles import text_profile
 from tests.support.heads import regression
 from tests.support.runs import assert_refused, done, run, start, terminal
 

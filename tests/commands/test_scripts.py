@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from model import SentimentFeaturizer
+from mlstm_sentiment import SentimentFeaturizer
 from tests.support.folders import contents
 from tests.support.runs import assert_refused, done, run, small_run
 

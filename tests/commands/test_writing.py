@@ -9,10 +9,10 @@ import shutil
 
 import pytest
 
-from model import save_model
+from mlstm_sentiment import save_model
+from mlstm_sentiment.text.profiles import text_profile
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, run, small_run
 
 NAMES = ("train", "val", "test")

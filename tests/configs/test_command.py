@@ -13,7 +13,7 @@ import torch
 
 from configs import end_in_one_line
 from configs.command import prepare_output, run, run_plain
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.runs import ROOT, assert_refused, run_anew
 
 PRINTS = "from configs import command; command.run(lambda: print('word ' * 50_000))"
@@ -94,7 +94,7 @@ sys.meta_path.insert(0, Interrupting())
     [
         ("main.py", "torch"),
         ("scripts/transfer.py", "torch"),
-        ("-m model models", "numpy"),
+        ("-m mlstm_sentiment models", "numpy"),
     ],
 )
 def test_ctrl_c_during_the_imports_is_one_word(run_after, words, imported):
@@ -124,7 +124,8 @@ def test_what_the_terminal_cannot_say_is_escaped(encoding, printed):
 
 WRITES = """
 import time; from pathlib import Path
-from model.commands.program import run; from model.files.storage import write_atomically
+from mlstm_sentiment.commands.program import run
+from mlstm_sentiment.files.storage import write_atomically
 def write(path): path.write_text("a part"); print("begun", flush=True); time.sleep(60)
 run(lambda: write_atomically(Path("answers"), write))
 """

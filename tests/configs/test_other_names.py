@@ -6,7 +6,7 @@ import pytest
 
 from configs.options import RunOptions
 from configs.other_names import OTHER_NAMES
-from model.commands.parser import _places
+from mlstm_sentiment.commands.parser import _places
 from tests.support.runs import ROOT
 
 OPTIONS = {

@@ -20,9 +20,9 @@ from configs.run import resolve_run
 from configs.toml_file import load_config
 from data_utils.corpus import SPLITS, Corpus
 from data_utils.lanes import TextClock
-from model.errors import InputError
-from model.files.writer import write_json
-from model.text.split import Split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.text.split import Split
 from tests.support.damage import damaged_bytes
 from tests.support.peers import among_peers
 from tests.support.trainers import ALONE, CPU

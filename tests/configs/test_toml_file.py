@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from configs.options import RunOptions
 from configs.toml_file import RunConfig, load_config
 from data_utils.lanes import DataConfig
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig

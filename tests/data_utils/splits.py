@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from data_utils.corpus import open_corpus
-from model.text.split import Split
+from mlstm_sentiment.text.split import Split
 from tests.support.folders import contents
 
 

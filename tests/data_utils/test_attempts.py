@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.reading.records import read_records
+from mlstm_sentiment.reading.records import read_records
 from tests.support.attempts import try_input, whole_inputs
 from tests.support.damage import damaged_bytes
 from transfer.published.nvidia import read_nvidia

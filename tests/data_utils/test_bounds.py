@@ -12,12 +12,12 @@ from collections import deque
 import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from model.errors import InputError
-from model.reading.compression import zstandard
-from model.reading.inputs import LONGEST_RECORD
-from model.reading.records import LONGEST_LITERAL, read_records
-from model.reading.row_files import RowWriter
-from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.compression import zstandard
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD
+from mlstm_sentiment.reading.records import LONGEST_LITERAL, read_records
+from mlstm_sentiment.reading.row_files import RowWriter
+from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 from tests.data_utils.splits import reviews_in
 
 PIECE = 1 << 24
@@ -63,7 +63,7 @@ def test_a_record_without_end_is_refused(tmp_path, name, head, filling, message)
 
 @pytest.mark.usefixtures("soon")
 def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("model.reading.records.LONGEST_DOCUMENT", 1 << 20)
+    monkeypatch.setattr("mlstm_sentiment.reading.records.LONGEST_DOCUMENT", 1 << 20)
     path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
@@ -77,7 +77,7 @@ def test_a_file_that_unpacks_to_too_many_times_its_size_is_refused(
     tmp_path, monkeypatch, compression
 ):
     """A megabyte may hold a gigabyte of short lines, each of which is fine."""
-    monkeypatch.setattr("model.reading.inputs.SURE_UNPACKED", 1 << 17)
+    monkeypatch.setattr("mlstm_sentiment.reading.inputs.SURE_UNPACKED", 1 << 17)
     path = tmp_path / f"a.txt.{compression}"
     path.write_bytes(PACK[compression](b"fine\n" * (1 << 18)))
     message = rf"a\.txt\.{compression}: unpacks to more than 100 times its size.* unpack it first"

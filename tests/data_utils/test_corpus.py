@@ -9,8 +9,8 @@ import pytest
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, Epochs, Lanes
-from model.engine.scoring import score_split
-from model.errors import InputError
+from mlstm_sentiment.engine.scoring import score_split
+from mlstm_sentiment.errors import InputError
 from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for
 from training.evaluation import evaluate_split

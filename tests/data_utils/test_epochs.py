@@ -20,8 +20,8 @@ from data_utils.lanes import (
     lanes_of,
     settle_shuffle,
 )
-from model.errors import InputError
-from model.text.split import Split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.split import Split
 from tests.support.runs import ROOT
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet, read_label_columns, read_labelled_sets
-from model.errors import InputError
-from model.reading.source import Source
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.source import Source
 
 
 def write(path, rows):

@@ -8,8 +8,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from data_utils.lanes import DataConfig, Lanes
-from model.errors import InputError
-from model.text.split import cut_strips, shard_bounds
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.split import cut_strips, shard_bounds
 from tests.data_utils.splits import make_split
 
 sizes = st.lists(st.integers(2, 60), min_size=6, max_size=40)

@@ -20,7 +20,7 @@ from experiments.default_model.remarks import (
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import calibration_error, describe, everyday, reliability
 from experiments.intervals import unpacked_answers
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from transfer.intervals import paired_difference
 
 

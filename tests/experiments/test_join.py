@@ -11,7 +11,7 @@ from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from experiments.models import join
 from experiments.models.join import join_corpora
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
 from tests.support.folders import contents
 

@@ -15,14 +15,14 @@ from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
 from experiments.models import memorization, near_copies, select_reviews, ship
 from experiments.models.overlap import RUN, SHORTEST, HeldOut
-from model import SentimentClassifier
-from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import read_json
+from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import encode_split
 from model.inference.scoring import token_costs
 from model.inference.weights import LoadedModel, save_model
-from model.text.profiles import text_profile
-from model.text.split import encode_split
 from tests.support.heads import regression
 from tests.support.runs import done, run, small_run
 from transfer.experiment import run_transfer

@@ -6,8 +6,8 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.run import Options, study
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
 
 
 @pytest.fixture

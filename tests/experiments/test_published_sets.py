@@ -9,7 +9,7 @@ import pytest
 from data_utils.published_sets.registry import DATASETS
 from data_utils.synthetic import synthetic_reviews
 from experiments.published_sets import EMOTIONS, FOLDS, SETS, SOURCES, ten_folds
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 
 
 def sizes(fold):

@@ -18,11 +18,11 @@ from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
 from experiments.reproduction.table import complete, measured, models, title, write_table
 from experiments.results import names
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
 from transfer.neuron.ranking import rank_units
 from transfer.regression import Examples, Regression
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from experiments import results
-from model.files.storage import read_json
-from model.files.writer import write_json
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_json
 
 MACHINE = {"python": "3.12", "versions": {"torch": "2"}, "hardware": {"cores": 2, "gpus": []}}
 

@@ -9,9 +9,9 @@ import pytest
 from experiments import results, tables
 from experiments.models import tables as shipped
 from experiments.published_sets import SOURCES
-from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import read_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
+from mlstm_sentiment.files.storage import read_json
 from tests.support import frozen
 from tests.support.runs import ROOT
 

@@ -7,9 +7,13 @@ import torch
 from data_utils.lanes import WindowBatch
 from data_utils.synthetic import synthetic_reviews
 from experiments.speed.benchmark.recurrence import RecurrenceOptions, measure_recurrence
-from model.engine.featurizer import SentimentFeaturizer
-from model.engine.request import Clamp
-from model.engine.sampling import SamplingConfig, generate
+from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.engine.sampling import SamplingConfig, generate
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import encode_split
+from mlstm_sentiment.text.tokenizer import BYTES
+from mlstm_sentiment.units.unit_traces import read_texts
 from model.inference.features import features_in_order
 from model.inference.weights import LoadedModel, load_model, save_model
 from model.kernels.reference.mlstm import reference_mlstm
@@ -19,10 +23,6 @@ from model.kernels.window import Inputs
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.recurrence import fused_mlstm
-from model.text.profiles import text_profile
-from model.text.split import encode_split
-from model.text.tokenizer import BYTES
-from model.units.unit_traces import read_texts
 from tests.model.layers.windows import (
     error,
     exact,

@@ -5,7 +5,7 @@ from functools import cache
 
 from tests.support.runs import ROOT
 
-PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
+PACKAGES = ("mlstm_sentiment", "model", "data_utils", "training", "transfer", "scaling", "configs")
 FOLDERS = (*PACKAGES, "scripts", "experiments")
 TOP = [ROOT / "main.py"]
 SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")] + TOP

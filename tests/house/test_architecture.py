@@ -8,59 +8,62 @@ from pathlib import Path
 
 import pytest
 
-import model
+import mlstm_sentiment
 from tests.house.sources import PACKAGES, SOURCES, TOP, imports_of, parsed
 from tests.support.runs import ROOT
 
-# Which of our packages each may import; data_utils takes only these modules of model, transfer
-# these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
-# pretraining has.
+# The library's ground floor: what the laboratory may import of it.
+GROUND = {
+    f"mlstm_sentiment.{name}"
+    for name in (
+        *("bounds", "compiled_code", "errors", "version"),
+        *("text", "files", "reading", "engine"),
+    )
+}
+# Which packages, or parts of them, each may import. Transfer saves what it fits as a head, and the
+# command line is one for the library's commands, main.py and the scripts. Fine-tuning has a step, a
+# schedule, a loss, a stop and a folder of its own as pretraining has.
 ALLOWED = {
-    "model": set(),
-    "data_utils": {
-        *(f"model.{name}" for name in ("bounds", "errors", "engine.cores", "kernels.cores")),
-        *(f"model.files.{name}" for name in ("storage", "tokenizers", "writer")),
-        *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
-        *(
-            f"model.reading.{name}"
-            for name in ("inputs", "labels", "progress", "records", "source", "tables", "texts")
-        ),
+    "mlstm_sentiment": set(),
+    "model": GROUND,
+    "data_utils": GROUND | {"model.kernels"},
+    "training": GROUND | {"mlstm_sentiment.commands.program", "model", "data_utils"},
+    "transfer": GROUND
+    | {f"mlstm_sentiment.{name}" for name in ("commands.options", "head", "units")}
+    | {"model", "data_utils"}
+    | {
+        f"training.{name}"
+        for name in (
+            *("objective", "optimizers.optim"),
+            *("runs.checkpoint_store", "runs.rows", "runs.run_directory", "runs.settings"),
+            "runs.signals",
+        )
     },
-    "training": {"model", "data_utils"},
-    "transfer": {
-        *("model", "data_utils"),
-        *(
-            f"training.{name}"
-            for name in (
-                *("objective", "optimizers.optim"),
-                *("runs.checkpoint_store", "runs.rows", "runs.run_directory", "runs.settings"),
-                "runs.signals",
-            )
-        ),
-    },
-    "configs": {"model", "data_utils", "training"},
-    "scaling": {"model", "data_utils", "training", "configs"},
+    "configs": GROUND | {"mlstm_sentiment.commands", "model", "data_utils", "training"},
+    "scaling": GROUND | {"model", "data_utils", "training", "configs"},
 }
 LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts import `command`
 FRONTS = {"benchmark.py", "plan.py"}  # the scripts that are commands of studies
-MODEL_NEEDS = {"numpy", "safetensors", "filelock"}  # the laboratory's folders also torch
-LABORATORY = {"inference", "kernels", "layers", "cell.py", "state.py"}  # of model/
+NEEDS = {
+    "mlstm_sentiment": {"numpy", "safetensors", "filelock"},
+    "model": {"torch", "numpy", "safetensors"},
+}
 # The one module that needs each.
 LAZY = {
-    "model/engine/featurizer.py": {"sklearn", "pandas"},  # its tags; a table of features
-    "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
-    "model/classifiers/answers.py": {"pandas"},  # of a table of results
-    "model/reading/encodings.py": {"charset_normalizer"},  # of a table that is not UTF-8
+    "mlstm_sentiment/engine/featurizer.py": {"sklearn", "pandas"},  # its tags; a table of features
+    "mlstm_sentiment/head/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
+    "mlstm_sentiment/head/answers.py": {"pandas"},  # of a table of results
+    "mlstm_sentiment/reading/encodings.py": {"charset_normalizer"},  # of a table that is not UTF-8
     "model/kernels/triton/kernels.py": {"triton"},
-    "model/files/shipped.py": {"huggingface_hub"},
-    "model/text/subwords.py": {"sentencepiece"},
-    "model/text/profiles.py": {"anyascii"},
-    "model/reading/compression.py": {"isal"},
-    "model/reading/tables.py": {"pyarrow"},
-    "model/reading/workbooks.py": {"pandas", "openpyxl"},
-    "model/reading/progress.py": {"tqdm"},
-    "model/server/application.py": {"starlette"},
-    "model/server/listening.py": {"starlette", "uvicorn", "h11"},
+    "mlstm_sentiment/files/shipped.py": {"huggingface_hub"},
+    "mlstm_sentiment/text/subwords.py": {"sentencepiece"},
+    "mlstm_sentiment/text/profiles.py": {"anyascii"},
+    "mlstm_sentiment/reading/compression.py": {"isal"},
+    "mlstm_sentiment/reading/tables.py": {"pyarrow"},
+    "mlstm_sentiment/reading/workbooks.py": {"pandas", "openpyxl"},
+    "mlstm_sentiment/reading/progress.py": {"tqdm"},
+    "mlstm_sentiment/server/application.py": {"starlette"},
+    "mlstm_sentiment/server/listening.py": {"starlette", "uvicorn", "h11"},
 }
 
 
@@ -70,8 +73,9 @@ def test_dependencies_point_inwards(package):
         for name in imports_of(path):
             top = name.split(".")[0]
             if top in PACKAGES and top != package:
-                allowed = ALLOWED[package]
-                assert name in allowed or top in allowed, f"{path} may not import {name}"
+                parts = name.split(".")
+                whole = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
+                assert whole & ALLOWED[package], f"{path} may not import {name}"
 
 
 def imported_files(path):
@@ -150,22 +154,12 @@ def test_no_test_imports_another():
         assert not others, f"{path} imports {others[0]}"
 
 
-def test_the_model_needs_little():
-    for path in (ROOT / "model").rglob("*.py"):
+@pytest.mark.parametrize("package", NEEDS)
+def test_the_library_and_the_network_need_little(package):
+    for path in (ROOT / package).rglob("*.py"):
         needed = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
         extra = LAZY.get(path.relative_to(ROOT).as_posix(), set())
-        assert needed <= MODEL_NEEDS | ({"torch"} if is_laboratory(path) else set()) | extra, path
-
-
-def is_laboratory(path):
-    return path.relative_to(ROOT / "model").parts[0] in LABORATORY
-
-
-def test_the_library_stands_without_the_laboratory():
-    for path in (ROOT / "model").rglob("*.py"):
-        if not is_laboratory(path):
-            others = [file for file in imported_files(path) if ROOT / "model" in file.parents]
-            assert not any(map(is_laboratory, others)), path
+        assert needed - set(PACKAGES) <= NEEDS[package] | extra, path
 
 
 def run_without(packages, code):
@@ -176,15 +170,17 @@ def run_without(packages, code):
 
 def test_reading_text_needs_no_torch():
     run_without(
-        ["torch"], "from model.text.profiles import text_profile; text_profile('raw').encode('a')"
+        ["torch"],
+        "from mlstm_sentiment.text.profiles import text_profile; text_profile('raw').encode('a')",
     )
 
 
 def test_only_tables_need_what_reads_tables():
     run_without(
         ["pandas", "pyarrow", "openpyxl"],
-        "import model.commands.classify, model.commands.evaluate, data_utils.labelled; "
-        "from model.reading.stdin import ArrivingRecords; "
+        "import mlstm_sentiment.commands.classify, mlstm_sentiment.commands.evaluate; "
+        "import data_utils.labelled; "
+        "from mlstm_sentiment.reading.stdin import ArrivingRecords; "
         "assert list(ArrivingRecords(iter([b'{}']), '.jsonl')) == [{}]",
     )
 
@@ -204,8 +200,8 @@ EARLY = [
 
 def test_a_command_looks_at_its_input_before_it_waits_for_torch():
     code = (
-        "import contextlib; from model.commands.command_line import dispatch\n"
-        "from model.errors import InputError\n"
+        "import contextlib; from mlstm_sentiment.commands.command_line import dispatch\n"
+        "from mlstm_sentiment.errors import InputError\n"
         f"for command in {EARLY!r}:\n"
         "    with contextlib.suppress(InputError, SystemExit): dispatch(command.split())"
     )
@@ -215,7 +211,8 @@ def test_a_command_looks_at_its_input_before_it_waits_for_torch():
 def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     run_without(
         ["sklearn", "scipy", "pandas", "sentencepiece", "huggingface_hub", "anyascii"],
-        "from model import Engine, SentimentClassifier; Engine.load('tests/fixtures/v1/run'); "
+        "from mlstm_sentiment import Engine, SentimentClassifier; "
+        "Engine.load('tests/fixtures/v1/run'); "
         "SentimentClassifier.from_pretrained('tests/fixtures/v1/finetuned').predict(['so good'])",
     )
 
@@ -226,4 +223,4 @@ def test_nothing_is_pickled():
 
 
 def test_python_lists_the_public_names_alone():
-    assert {*model.__all__, "__version__"} == set(dir(model))
+    assert {*mlstm_sentiment.__all__, "__version__"} == set(dir(mlstm_sentiment))

@@ -10,19 +10,18 @@ from inspect import cleandoc, signature
 
 import pytest
 
-import model
+import mlstm_sentiment
 from configs.options import flatten
 from configs.toml_file import RunConfig
-from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.commands.command_line import COMMANDS
-from model.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.commands.command_line import COMMANDS
+from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, done, run_shell
 
-PATTERNS = ("docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md", "*.md")
+PATTERNS = ("docs/*.md", "experiments/**/*.md", "mlstm_sentiment/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 NOTEBOOKS = ("use", "find_the_neuron")
-PACKAGE = ("mlstm_sentiment", "model")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -65,15 +64,15 @@ def test_a_notebook_has_its_results_and_a_plot(name):
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_uses_public_names_alone(name):
     for node in ast.walk(ast.parse(code_of(name))):
-        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in PACKAGE:
-            assert node.module in PACKAGE
-            assert {each.name for each in node.names} <= set(model.__all__)
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "mlstm_sentiment":
+            assert node.module == "mlstm_sentiment"
+            assert {each.name for each in node.names} <= set(mlstm_sentiment.__all__)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
 def test_every_cell_of_a_notebook_runs(name, tmp_path):
-    code = code_of(name).replace("mlstm_sentiment", "model").replace("STEPS = 800", "STEPS = 5")
+    code = code_of(name).replace("STEPS = 800", "STEPS = 5")
     code = code.replace('("--draws", 2, ', '("--labels", 10, "--draws", 1, ')
     notebooks = make_checkout(tmp_path) / "docs/notebooks"  # where a kernel starts
     notebooks.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from data_utils.corpus import open_corpus
-from model import SentimentClassifier
-from model.engine.scoring import score_split
+from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.engine.scoring import score_split
 from model.inference.weights import load_model
 from tests.support.runs import ROOT, assert_refused, rows_of, run, trained
 

@@ -1,4 +1,4 @@
-"""`pip install .` ships model/ alone, as mlstm_sentiment; the quickstart works from nothing."""
+"""`pip install .` ships mlstm_sentiment/ alone; the quickstart works from nothing."""
 
 import json
 import os
@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from model.files.shipped import shipped_models
+from mlstm_sentiment.files.shipped import shipped_models
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
 from tests.support.runs import ROOT, done
 
 
@@ -19,7 +19,7 @@ def installed(tmp_path_factory):
     """A folder with what `pip install .` installs from here."""
     folder = tmp_path_factory.mktemp("install")
     source = folder / "source"
-    shutil.copytree(ROOT / "model", source / "model")
+    shutil.copytree(ROOT / "mlstm_sentiment", source / "mlstm_sentiment")
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     subprocess.run(
@@ -37,24 +37,24 @@ def test_the_weights_travel_with_their_licence(installed):
     (info,) = installed.glob("*.dist-info")
     metadata = (info / "METADATA").read_text()
     assert "License-Expression: Apache-2.0 AND LicenseRef-Research-Use-Weights\n" in metadata
-    sources = (f"model/pretrained/{name}/SOURCES.md" for name in shipped_models())
-    for path in ("LICENSE", "model/pretrained/LICENSE", *sources):
+    sources = (f"mlstm_sentiment/pretrained/{name}/SOURCES.md" for name in shipped_models())
+    for path in ("LICENSE", "mlstm_sentiment/pretrained/LICENSE", *sources):
         assert f"License-File: {path}\n" in metadata
         assert (info / "licenses" / path).read_bytes() == (ROOT / path).read_bytes()
 
 
-def test_only_the_model_is_installed(installed):
+def test_only_the_library_is_installed(installed):
     names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert names == {"mlstm_sentiment", "bin"}
     assert [path.name for path in (installed / "bin").iterdir()] == ["mlstm-sentiment"]
     sources = [
         path
-        for path in (ROOT / "model").rglob("*")
+        for path in (ROOT / "mlstm_sentiment").rglob("*")
         if path.suffix in (".c", ".cpp", ".h", ".html", ".css", ".js", ".wasm", ".typed")
     ]
     assert sources
     for source in sources:
-        assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()
+        assert (installed / source.relative_to(ROOT)).is_file()
 
 
 def run_installed(installed, folder, *words):

@@ -28,7 +28,7 @@ COMMANDS = [
 TEXTS = ("I love it, it works perfectly.", "It broke after two days.")
 PYTHON = """
 import pickle
-from model import *
+from mlstm_sentiment import *
 classifier = SentimentClassifier.from_pretrained("default_small", bits=True)
 answers = classifier(["so good", "", "so bad"])
 assert [answer["label"] for answer in answers] == ["positive", "no answer", "negative"], answers
@@ -55,7 +55,7 @@ def folder(tmp_path):
 def test_everything_runs_where_only_the_library_is_installed(folder):
     words = [c.split() + ["--model", "default_small"] * (c != "models") for c in COMMANDS]
     calls = "\n".join(f"dispatch({each!r})" for each in words)
-    code = f"{WITHOUT}from model.commands.command_line import dispatch\n{calls}\n{PYTHON}"
+    code = f"{WITHOUT}from mlstm_sentiment.commands.command_line import dispatch\n{calls}\n{PYTHON}"
     process = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=240
     )

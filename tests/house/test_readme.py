@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from model.commands.command_line import dispatch
+from mlstm_sentiment.commands.command_line import dispatch
 from tests.house.pages import COMMANDS, PAGES, README, held_on, numbers_of, printed_on, words_of
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run_code, run_ranks, run_shell
@@ -94,13 +94,13 @@ def run_or_launch(command, checkout):
 def the_python_examples_run(checkout):
     text = "\n".join(PAGES.values())
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    code = "\n".join(blocks).replace("from mlstm_sentiment", "from model")
+    code = "\n".join(blocks)
     done(run_code(code, cwd=checkout))
 
 
 def test_the_example_prints_what_the_readme_says(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    exec(code.replace("from mlstm_sentiment import", "from model import"), {})
+    exec(code, {})
     assert capsys.readouterr().out.strip() == re.search(r"\)  # (.*)\n", code)[1]
 
 

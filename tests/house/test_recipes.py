@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from model import SentimentClassifier
+from mlstm_sentiment import SentimentClassifier
 from tests.house.pages import PAGES, commands_of
 from tests.support.runs import ROOT, done, environment_of
 
@@ -29,7 +29,7 @@ done
 @pytest.fixture
 def recipe(tmp_path, monkeypatch):
     """The module of the recipe, as a worker imports it."""
-    code = RECIPE.replace("from mlstm_sentiment import", "from model import")
+    code = RECIPE
     (tmp_path / "labelling.py").write_text(code.replace('"default"', '"default_small"'))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "labelling", raising=False)
@@ -90,7 +90,7 @@ def test_the_job_arrays_give_all_rows_and_join_puts_them_in_order(tmp_path):
     (tmp_path / "sbatch").write_text(SBATCH)
     (tmp_path / "mlstm-sentiment").write_text(
         f'#!/usr/bin/env bash\n[ "$1" = join ] || set -- "$@" --model default_small\n'
-        f'exec {sys.executable} -m model "$@"\n'
+        f'exec {sys.executable} -m mlstm_sentiment "$@"\n'
     )
     for name in ("sbatch", "mlstm-sentiment"):
         (tmp_path / name).chmod(0o755)

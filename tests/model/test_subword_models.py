@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from model.engine.featurizer import SentimentFeaturizer
-from model.engine.sampling import SamplingConfig, generate
-from model.errors import InputError
+from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.engine.sampling import SamplingConfig, generate
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.tokenizer import START, TOKENIZER_FILE, Continuations
 from model.inference.weights import load_model, save_model
 from model.layers import mlstm
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
-from model.text.tokenizer import START, TOKENIZER_FILE, Continuations
 from tests.support.loaded import as_loaded
 
 PROFILE = text_profile("openai")

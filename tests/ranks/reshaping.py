@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
-from model.text.split import encode_split
+from mlstm_sentiment.text.split import encode_split
 from tests.support.trainers import ALONE, PROFILE, make_trainer
 from training.checkpoint import Checkpoints
 from training.parallel.batch import as_batch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from model.files.storage import read_json
+from mlstm_sentiment.files.storage import read_json
 from tests.ranks.reshaping import LANES, STARTS
 from tests.support.runs import (
     free_port,

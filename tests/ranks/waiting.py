@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import torch
 
 from data_utils.corpus import open_corpus
-from model.engine import sampling
-from model.errors import InputError
+from mlstm_sentiment.engine import sampling
+from mlstm_sentiment.errors import InputError
 from model.inference import scoring
 from tests.support.runs import ROOT
 from tests.support.trainers import make_trainer

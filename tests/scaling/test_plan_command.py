@@ -7,8 +7,8 @@ import torch
 
 from configs.command import parse
 from configs.toml_file import read_toml
-from model.errors import InputError
-from model.files.storage import read_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
 from scaling.calibration import calibrate
 from scaling.hardware import ClusterConfig
 from scaling.planner import PlanOptions, lines, make_plan

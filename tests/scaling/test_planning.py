@@ -10,7 +10,7 @@ import torch
 from configs.toml_file import load_config, read_toml
 from data_utils.lanes import DataConfig
 from experiments.scaling.publication import explanation
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.kernels import memory_pool
 from model.kernels.cpp.mlstm import runs_compiled
 from model.layers.config import ModelConfig

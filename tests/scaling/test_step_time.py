@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from experiments.scaling.publication.explanation import tokens_for
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from scaling.step_time import (

@@ -18,12 +18,12 @@ from pyarrow import feather, parquet
 
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
-from model.errors import InputError
-from model.reading.compression import zstandard
-from model.reading.inputs import as_input
-from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
-from model.reading.texts import ReadingReport, read_texts
-from model.text.profiles import TEXT_PROFILES
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.compression import zstandard
+from mlstm_sentiment.reading.inputs import as_input
+from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.texts import ReadingReport, read_texts
+from mlstm_sentiment.text.profiles import TEXT_PROFILES
 from transfer.published.nvidia import read_nvidia
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.engine.architecture import WEIGHT_FIELDS
+from mlstm_sentiment.engine.architecture import WEIGHT_FIELDS
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State

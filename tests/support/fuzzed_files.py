@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from model import compiled_code
-from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import check_replaceable, whole_folder
+from mlstm_sentiment import compiled_code
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
+from mlstm_sentiment.files.storage import check_replaceable, whole_folder
+from mlstm_sentiment.text.subwords import SubwordTokenizer
+from mlstm_sentiment.text.tokenizer import TOKENIZER_FILE
 from model.kernels import compilation
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import TOKENIZER_FILE
 from training.runs.run_directory import PretrainingDirectory
 
 Outcomes = tuple[Counter[str], list[str]]

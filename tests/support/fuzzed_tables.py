@@ -8,9 +8,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from model.errors import InputError
-from model.reading.inputs import TableOptions, as_input
-from model.reading.records import read_records
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions, as_input
+from mlstm_sentiment.reading.records import read_records
 
 PACK = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
 SIGNS = {",": ".csv", ";": ".csv", "\t": ".tsv"}

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from model.classifiers.head import Head, HeadUnit
-from model.classifiers.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps
-from model.classifiers.steps import Affine, Calibration, Ngrams, OneVsRest, Sigmoid, Step
+from mlstm_sentiment.head.head import Head, HeadUnit
+from mlstm_sentiment.head.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps
+from mlstm_sentiment.head.steps import Affine, Calibration, Ngrams, OneVsRest, Sigmoid, Step
 from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 SIDES = ("negative", "positive")

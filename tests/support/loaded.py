@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
-from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, Tokenizer
 
 
 def as_loaded(model: LanguageModel, tokenizer: Tokenizer = BYTES) -> LoadedModel:

@@ -2,8 +2,8 @@
 
 import configs.run
 import data_utils.preparation.preparation
-import model
-import model.pages.heatmap
+import mlstm_sentiment
+import mlstm_sentiment.pages.heatmap
 import training.checkpoint
 import training.evaluation
 import transfer.experiment
@@ -11,4 +11,4 @@ from configs.options import RunOptions
 
 RunOptions.from_command_line([])
 
-__all__ = ["configs", "data_utils", "model", "training", "transfer"]
+__all__ = ["configs", "data_utils", "mlstm_sentiment", "training", "transfer"]

@@ -231,7 +231,7 @@ def assert_refused(process, *words, code=2):
 def run_shell(command, cwd, timeout=300):
     """Run a line of the README with this interpreter as `python`."""
     # An installation calls it mlstm-sentiment; in a checkout it is a module.
-    command = command.replace("mlstm-sentiment ", "python -m model ", 1)
+    command = command.replace("mlstm-sentiment ", "python -m mlstm_sentiment ", 1)
     words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]
     if words[0] == "python" and is_ours(words[1:]):
         return run_forked(words[1:], cwd, timeout, environment_of())

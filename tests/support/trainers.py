@@ -4,9 +4,9 @@ import numpy as np
 import torch
 
 from data_utils.lanes import Lanes, WindowBatch
+from mlstm_sentiment.text.profiles import text_profile
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from model.text.profiles import text_profile
 from tests.support.cells import config_of
 from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch

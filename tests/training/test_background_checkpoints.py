@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from data_utils.corpus import open_corpus
-from model.files.storage import recover_folders, step_of
+from mlstm_sentiment.files.storage import recover_folders, step_of
 from model.inference.tensors import load_tensors
 from tests.support.runs import ROOT, run_code
 from tests.support.trainers import PROFILE, make_trainer, train

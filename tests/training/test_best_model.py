@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from data_utils.corpus import Corpus, open_corpus
-from model.engine.scoring import score_split
-from model.errors import InputError
+from mlstm_sentiment.engine.scoring import score_split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import Split
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.weights import load_model
-from model.text.profiles import text_profile
-from model.text.split import Split
-from model.text.tokenizer import BYTES
 from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window

@@ -6,9 +6,9 @@ from itertools import product
 import pytest
 import torch
 
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_json
 from model.inference.tensors import load_tensors, save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig

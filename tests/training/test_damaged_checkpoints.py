@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from data_utils.synthetic import synthetic_reviews
-from model.errors import InputError
-from model.text.split import encode_split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.split import encode_split
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training.checkpoint import Checkpoints

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from model.engine import scoring
-from model.engine.scoring import score_split
-from model.errors import InputError
+from mlstm_sentiment.engine import scoring
+from mlstm_sentiment.engine.scoring import score_split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import Split, encode_split
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
-from model.text.split import Split, encode_split
-from model.text.tokenizer import BYTES
 from tests.support.loaded import as_loaded
 from tests.support.trainers import ALONE, CPU
 from training.evaluation import evaluate_split

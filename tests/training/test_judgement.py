@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
-from model.text.split import Split
+from mlstm_sentiment.text.split import Split
 from tests.support.runs import done, rows_of, run, small_run
 from training.judgement import Baselines, _sample, spike_bits, worth
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.damage import damaged_bytes
 from tests.support.trainers import ALONE
 from training.metrics import Board, RunLog

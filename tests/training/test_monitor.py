@@ -13,12 +13,12 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
-from model.engine.kinds import FeatureKind
-from model.errors import InputError
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.features import features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.tokenizer import BYTES
 from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run, trained
 from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer
 from training.evaluation import EvaluateConfig

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.trainers import CPU, make_trainer, make_window
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World

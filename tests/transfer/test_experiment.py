@@ -10,16 +10,16 @@ from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
 from experiments.baselines import BASELINES, NaiveBayesRegression
-from model import SentimentClassifier
-from model.classifiers.head_files import load_head
-from model.classifiers.separation import load_areas
-from model.engine.kinds import FeatureKind
-from model.errors import InputError
+from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head_files import load_head
+from mlstm_sentiment.head.separation import load_areas
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.weights import LoadedModel, load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions

@@ -5,9 +5,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from model.engine import features
-from model.errors import InputError
-from model.text.tokenizer import BYTES
+from mlstm_sentiment.engine import features
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.tokenizer import BYTES
 from tests.support.folders import contents
 from tests.support.loaded import as_loaded
 from transfer.features import FeatureCache

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.transfer.examples import make_examples
 from transfer import regression
 from transfer.regression import (

@@ -3,7 +3,7 @@
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.runs import assert_refused, run
 from transfer.task import check_seeds
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from model.classifiers.separation import load_areas, save_areas
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.separation import load_areas, save_areas
 from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc
 
 

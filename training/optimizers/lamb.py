@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 
 from .overflow import SkipsOverflows, undone_if
 

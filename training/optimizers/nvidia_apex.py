@@ -15,7 +15,7 @@ from types import ModuleType
 import torch
 from torch import nn
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 
 from .lamb import EPSILON
 

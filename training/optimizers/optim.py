@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import torch
 from torch import nn
 
-from model.bounds import (
+from mlstm_sentiment.bounds import (
     SAVED,
     Fraction,
     NonNegativeFloat,
@@ -19,7 +19,7 @@ from model.bounds import (
     PositiveInt,
     check_bounds,
 )
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.language_model import LanguageModel
 
 _BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)

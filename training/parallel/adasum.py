@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.state import IGNORED
 

@@ -9,7 +9,7 @@ from hashlib import blake2b
 import torch
 import torch.distributed as dist
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.weights import model_digest
 from model.layers.language_model import LanguageModel
 

@@ -22,8 +22,8 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
-from model.engine.cores import bound_cores, core_numbers, quota
-from model.errors import TEMPORARY_FAILURE, InputError
+from mlstm_sentiment.engine.cores import bound_cores, core_numbers, quota
+from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError
 from model.kernels.process import owns_process
 
 from .launcher import may_restart, print_error

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 
-from model.bounds import SAVED, Bound, PositiveInt, check_bounds
-from model.errors import InputError
+from mlstm_sentiment.bounds import SAVED, Bound, PositiveInt, check_bounds
+from mlstm_sentiment.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.state import DTYPES
 

@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from model.errors import InputError
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
 
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 

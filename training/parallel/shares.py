@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 
 from .distributed import EVEN, LaneSplit, World
 

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 

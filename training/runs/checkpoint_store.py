@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from model.bounds import NonNegativeInt, fill
-from model.errors import InputError, NewerFormat
-from model.files.storage import (
+from mlstm_sentiment.bounds import NonNegativeInt, fill
+from mlstm_sentiment.errors import InputError, NewerFormat
+from mlstm_sentiment.files.storage import (
     check_format_version,
     flush_folder,
     foreign_files,
@@ -28,8 +28,8 @@ from model.files.storage import (
     step_of,
     whole_folder,
 )
-from model.files.tensors import GET_AGAIN
-from model.files.writer import check_unchanged, write_json
+from mlstm_sentiment.files.tensors import GET_AGAIN
+from mlstm_sentiment.files.writer import check_unchanged, write_json
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from model.errors import InputError
-from model.files.writer import open_work, write_atomically
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import open_work, write_atomically
 
 _MOST_ROW_BYTES = 1 << 20
 

@@ -8,10 +8,16 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
-from model.errors import InputError
-from model.files.shipped import MODEL_FILES
-from model.files.storage import Contents, check_replaceable, listed, lock_folder, recover_folders
-from model.files.writer import check_folder, check_work
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import MODEL_FILES
+from mlstm_sentiment.files.storage import (
+    Contents,
+    check_replaceable,
+    listed,
+    lock_folder,
+    recover_folders,
+)
+from mlstm_sentiment.files.writer import check_folder, check_work
 
 from .settings import read_keys
 

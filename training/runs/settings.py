@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import tomli_w
 
-from model.bounds import fill
-from model.errors import InputError
-from model.files.writer import write_atomically
+from mlstm_sentiment.bounds import fill
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
 
 Settings = TypeVar("Settings")
 _MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots

@@ -6,7 +6,7 @@ import threading
 import time
 from types import FrameType
 
-from model.errors import TEMPORARY_FAILURE, TIME_IS_UP
+from mlstm_sentiment.errors import TEMPORARY_FAILURE, TIME_IS_UP
 
 from ..parallel.launcher import is_launched
 

@@ -3,8 +3,15 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from model.bounds import Bound, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, check_bounds
-from model.errors import InputError
+from mlstm_sentiment.bounds import (
+    Bound,
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    check_bounds,
+)
+from mlstm_sentiment.errors import InputError
 
 if TYPE_CHECKING:
     from .heads import HeadsConfig

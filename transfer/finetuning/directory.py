@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from data_utils.provenance import describe_origin
-from model.classifiers.head import Head
-from model.classifiers.head_files import CLASSIFIER_FILES, FOLDER, save_head
-from model.errors import InputError
-from model.files.shipped import MODEL_FILES, WEIGHTS_FILE
-from model.files.storage import inside, step_folder, whole_folder
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import MODEL_FILES, WEIGHTS_FILE
+from mlstm_sentiment.files.storage import inside, step_folder, whole_folder
+from mlstm_sentiment.head.head import Head
+from mlstm_sentiment.head.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.inference.tensors import save_tensors
 from model.inference.weights import LoadedModel, model_digest, save_model
 from training.runs.checkpoint_store import (

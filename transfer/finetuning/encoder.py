@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.engine.kinds import FINAL_CELL, FeatureKind
-from model.errors import InputError
+from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import features_in_order
 from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
-from model.reading.progress import ProgressBar
 from model.state import IGNORED, State
-from model.text.split import ragged_batches
 from training.objective import linear_cross_entropy
 
 BLOCK = 128  # tokens per call without a gradient

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from data_utils.labelled import LabelledSet
-from model.classifiers.fitted import load_fitted
-from model.classifiers.head_files import FOLDER
-from model.classifiers.separation import save_areas
-from model.files.writer import write_atomically, write_json
+from mlstm_sentiment.files.writer import write_atomically, write_json
+from mlstm_sentiment.head.fitted import load_fitted
+from mlstm_sentiment.head.head_files import FOLDER
+from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
-from model.reading.progress import ProgressBar
 from training.runs.rows import RowWriter
 from training.runs.signals import StopRequest
 

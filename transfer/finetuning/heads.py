@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.bounds import Bound, Fraction, check_bounds
-from model.classifiers.head import Head
-from model.classifiers.kinds import tuned_steps
-from model.errors import checked_whole
+from mlstm_sentiment.bounds import Bound, Fraction, check_bounds
+from mlstm_sentiment.errors import checked_whole
+from mlstm_sentiment.head.head import Head
+from mlstm_sentiment.head.kinds import tuned_steps
 
 # As in model/layers/config.py.
 MOST_UNITS = 1 << 20
@@ -107,7 +107,7 @@ class Heads(nn.Module):
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of the tensors by name, as `model.classifiers.kinds` takes them."""
+        """Return copies of the tensors by name, as `mlstm_sentiment.head.kinds` takes them."""
         return {n: tensor.detach().cpu().numpy().copy() for n, tensor in self.state_dict().items()}
 
     def _dropped(self, z: Tensor) -> Tensor:

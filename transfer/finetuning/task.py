@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from data_utils.labelled import LabelledSet, held_out_rows, warn_of_shared_texts
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.weights import LoadedModel
 
 from ..regression import check_classes

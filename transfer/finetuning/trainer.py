@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from model.bounds import NonNegativeInt
-from model.classifiers.head import Head
-from model.errors import InputError
+from mlstm_sentiment.bounds import NonNegativeInt
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head import Head
 from model.layers.language_model import LanguageModel
 from training.optimizers.optim import Schedule, set_learning_rate
 from training.runs.checkpoint_store import Progress

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from model.reading.progress import ProgressBar
+from mlstm_sentiment.reading.progress import ProgressBar
 
 from ..intervals import paired_difference
 from ..regression import Examples, Regression, accuracy_interval, fit_regression

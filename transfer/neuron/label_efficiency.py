@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from data_utils.labelled import LabelledSet
-from model.reading.progress import ProgressBar
+from mlstm_sentiment.reading.progress import ProgressBar
 
 from ..baselines import tfidf_accuracy
 from ..intervals import BAND, over_draws

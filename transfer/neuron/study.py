@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.labelled import LabelledSet
-from model.bounds import check_bounds
-from model.engine.interface import TextModel
-from model.errors import InputError
-from model.files.writer import write_json
+from mlstm_sentiment.bounds import check_bounds
+from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_json
 
 from ..experiment import (
     SPLITS,

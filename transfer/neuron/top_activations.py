@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from data_utils.labelled import LabelledSet
-from model.engine.interface import TextModel
-from model.units.unit_traces import UnitTrace, read_texts
+from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.units.unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction

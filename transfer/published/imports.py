@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.scoring import token_costs
 from model.inference.tensors import check_finite
 from model.layers.language_model import LanguageModel

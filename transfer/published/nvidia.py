@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.engine.architecture import VOCABULARY_SIZE
-from model.errors import InputError
-from model.files.tensors import Shape, check_shapes
+from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.tensors import Shape, check_shapes
 from model.inference.tensors import LAYOUT
 
 _MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.engine.architecture import VOCABULARY_SIZE
-from model.errors import InputError
-from model.files.storage import map_array
-from model.files.tensors import Shape, check_shapes
+from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import map_array
+from mlstm_sentiment.files.tensors import Shape, check_shapes
 from model.inference.tensors import LAYOUT
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,3}")

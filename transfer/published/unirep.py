@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.engine.architecture import VOCABULARY_SIZE
-from model.errors import InputError
-from model.files.tensors import Shape, check_shapes
+from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.tensors import Shape, check_shapes
 from model.inference.tensors import LAYOUT
 
 # The rows of the embedding: a gap, 22 amino acids, any other, the start of a protein; its end,

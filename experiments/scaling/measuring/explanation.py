@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from experiments.scaling.least_squares import Fit, Values, fit
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload

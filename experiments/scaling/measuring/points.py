@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-from model.bounds import Bound, PositiveInt
-from model.errors import InputError
+from mlstm_sentiment.bounds import Bound, PositiveInt
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig, TrainingPrecision
 from model.layers.language_model import build_model
 from training.parallel.distributed import TrainingDevice

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from data_utils.provenance import describe_origin
-from model.errors import InputError
-from model.files.storage import check_format_version, read_json
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import check_format_version, read_json
+from mlstm_sentiment.files.writer import write_json
 
 from .points import Point, Settings
 

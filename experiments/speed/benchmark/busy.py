@@ -19,10 +19,10 @@ from data_utils.corpus import embedded_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
 from data_utils.synthetic import synthetic_reviews
-from model.bounds import PositiveFloat, PositiveInt, check_bounds
-from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.engine.cores import usable_cores
-from model.errors import InputError
+from mlstm_sentiment.bounds import PositiveFloat, PositiveInt, check_bounds
+from mlstm_sentiment.engine.cores import usable_cores
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from model.inference.features import features_in_order
 from model.inference.weights import load_model
 from model.kernels.process import own_process

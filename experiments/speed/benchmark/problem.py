@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from data_utils.provenance import describe_origin
-from model.bounds import Bound, PositiveInt, check_bounds
+from mlstm_sentiment.bounds import Bound, PositiveInt, check_bounds
 from model.layers.config import Precision
 from model.state import DTYPES
 from training.parallel.distributed import TrainingDevice, device_of_rank

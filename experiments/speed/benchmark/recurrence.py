@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from model.bounds import PositiveInt
+from mlstm_sentiment.bounds import PositiveInt
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.triton.graphs import without_graphs
 from model.layers.recurrence import fastest_for

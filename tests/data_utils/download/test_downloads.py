@@ -10,7 +10,7 @@ import pytest
 from data_utils.download import downloads
 from data_utils.download.downloads import Dataset, RemoteFile, download_dataset
 from data_utils.published_sets.registry import AMAZON, find_dataset
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.data_utils.web_server import served
 from tests.house.sources import SOURCES, imports_of
 from tests.support.folders import contents
@@ -187,8 +187,8 @@ def test_nothing_else_talks_to_a_server():
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
     assert users == {
-        "model/server/application.py",  # answers on this machine
-        "model/reading/inputs.py",  # names the path of a file:// address
+        "mlstm_sentiment/server/application.py",  # answers on this machine
+        "mlstm_sentiment/reading/inputs.py",  # names the path of a file:// address
         "data_utils/download/downloads.py",
         "data_utils/published_sets/registry.py",
     }

@@ -7,7 +7,7 @@ import tarfile
 import pytest
 
 from data_utils.download.movie_reviews import MAX_REVIEW_BYTES, convert_movie_reviews
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.folders import contents
 
 SUBSETS = {

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from data_utils.preparation import blocks
 from data_utils.preparation.blocks import Request, cut, read_block
-from model.errors import InputError
-from model.reading.inputs import as_input
-from model.reading.texts import ReadingReport, read_texts
-from model.text.profiles import text_profile
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import as_input
+from mlstm_sentiment.reading.texts import ReadingReport, read_texts
+from mlstm_sentiment.text.profiles import text_profile
 
 REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
 

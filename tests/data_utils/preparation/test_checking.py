@@ -10,9 +10,9 @@ import pytest
 from data_utils import corpus
 from data_utils.corpus import META_FILE, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_json
 from tests.data_utils.splits import write_texts
 
 SAVED = Path(__file__).parents[2] / "fixtures/v1/corpus"

@@ -20,8 +20,8 @@ from data_utils.preparation import preparation
 from data_utils.preparation.preparation import PieceSizes, Preparation, _split_counts
 from data_utils.preparation.runs import _keys_of
 from data_utils.preparation.vocabulary import VocabularyConfig
-from model.errors import InputError
-from model.text.profiles import text_profile
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
     acting_at,
     change_unnoticed,

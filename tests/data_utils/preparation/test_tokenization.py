@@ -21,8 +21,8 @@ from data_utils.preparation.vocabulary import (
     make_tokenizer,
 )
 from data_utils.synthetic import synthetic_reviews
-from model.errors import InputError
-from model.text.tokenizer import TOKENIZER_FILE
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.tokenizer import TOKENIZER_FILE
 from tests.data_utils.preparation.interruptions import (
     change_unnoticed,
     interrupted_at,

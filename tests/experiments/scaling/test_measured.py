@@ -8,9 +8,9 @@ from experiments.scaling import measured
 from experiments.scaling.measuring.explanation import Observation, SweepModel
 from experiments.scaling.measuring.points import Point, Settings, design
 from experiments.scaling.measuring.report import describe, tables
-from model.errors import InputError
-from model.files.storage import read_json
-from model.files.writer import write_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.writer import write_json
 from model.layers.config import ModelConfig
 from scaling.step_time import Fabric, Synchronisation, step_time
 from scaling.workload import Workload

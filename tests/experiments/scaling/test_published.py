@@ -5,7 +5,7 @@ import pytest
 
 from experiments.results import read_result
 from experiments.scaling.least_squares import fit
-from model.files.storage import read_json
+from mlstm_sentiment.files.storage import read_json
 from tests.support.published_points import POINTS
 from tests.support.runs import assert_refused, done, run
 

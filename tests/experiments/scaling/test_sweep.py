@@ -20,8 +20,8 @@ from experiments.scaling.measuring.points import (
     bucket_count,
 )
 from experiments.scaling.sweep import Options
-from model.errors import InputError
-from model.files.storage import read_json
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import read_json
 from tests.support.runs import run
 
 SMALL = Settings(

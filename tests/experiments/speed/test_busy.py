@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from experiments.speed.benchmark.busy import BusyOptions, describe_turns, take_turns
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.runs import assert_refused, run
 
 

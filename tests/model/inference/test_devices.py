@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.devices import Machine, choose_device
 
 BARE = Machine(built_for_gpus=True, gpus=0, built_for_mps=False, mps=False)

@@ -9,15 +9,15 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.engine.kinds import FeatureKind
-from model.engine.request import Clamp
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import clamped, features_in_order, read
 from model.inference.scoring import token_costs
 from model.layers import language_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import MOST_LOGITS, build_model
-from model.text.profiles import text_profile
-from model.text.split import ragged_batches
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from model.engine.kinds import PRESETS, FeatureKind, preset
-from model.errors import InputError
+from mlstm_sentiment.engine.kinds import PRESETS, FeatureKind, preset
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import Pool, features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.conftest import emphatic
 
 NOT_FINITE = (

@@ -12,12 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.errors import InputError
-from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import ALIASES, SHIPPED_MODELS, find_model
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.tensors import save_tensors
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
-from model.text.profiles import text_profile
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_a_loaded_model_does_not_follow_its_file(small_model, tmp_path):
 def test_a_classifier_loads_and_answers_without_torchs_compiler():
     """Importing it takes seconds, as does sympy."""
     script = (
-        "import sys; from model import SentimentClassifier;"
+        "import sys; from mlstm_sentiment import SentimentClassifier;"
         "SentimentClassifier.from_pretrained().predict(['good']);"
         "print({'torch._dynamo', 'sympy'} & set(sys.modules))"
     )

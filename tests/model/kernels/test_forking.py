@@ -11,7 +11,7 @@ from tests.support.runs import ROOT
 
 CODE = """
 import os, pickle, signal, sys, torch
-from model import SentimentFeaturizer, read_texts
+from mlstm_sentiment import SentimentFeaturizer, read_texts
 from model.inference.weights import load_model
 
 _, state, file = sys.argv

@@ -7,17 +7,11 @@ from typing import get_args
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.weights import load_model
 from model.layers import recurrence
 from model.layers.config import Backend, ModelConfig
-from model.layers.recurrence import (
-    FASTEST_FIRST,
-    REFERENCE,
-    fastest_for,
-    implementation_for,
-    recur,
-)
+from model.layers.recurrence import FASTEST_FIRST, REFERENCE, fastest_for, implementation_for, recur
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
 

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 import torch
 
-from model.engine.architecture import Cell
-from model.errors import InputError
+from mlstm_sentiment.engine.architecture import Cell
+from mlstm_sentiment.errors import InputError
 from model.layers.cells import layer_of
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model

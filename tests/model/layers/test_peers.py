@@ -5,14 +5,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.engine.kinds import FeatureKind
-from model.engine.request import Clamp
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order, read
 from model.inference.weights import LoadedModel, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer
-from model.text.profiles import text_profile
 from tests.support.cells import config_of, random_tokens, whole_and_cut
 
 PEERS = ("gru", "transformer")

@@ -9,18 +9,14 @@ import numpy as np
 import pytest
 import torch
 
+from mlstm_sentiment.errors import InputError
 from model.cell import mlstm_step
-from model.errors import InputError
 from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.torch.mlstm import torch_mlstm
 from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
-from model.layers.recurrence import (
-    FASTEST_FIRST,
-    Implementation,
-    recur,
-)
+from model.layers.recurrence import FASTEST_FIRST, Implementation, recur
 from model.state import State
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers import nvidia_apex

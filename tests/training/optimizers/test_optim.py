@@ -8,7 +8,7 @@ import pytest
 import torch
 from pytorch_optimizer import Lamb
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.trainers import CPU, make_trainer, make_window
 from training.optimizers.lamb import make_lamb
 from training.optimizers.muon import Muon

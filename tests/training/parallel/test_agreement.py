@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training import precision

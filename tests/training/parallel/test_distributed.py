@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from training.parallel import distributed
 from training.parallel.distributed import (
     AsyncFlags,

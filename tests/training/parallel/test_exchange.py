@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES

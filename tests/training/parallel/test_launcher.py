@@ -8,7 +8,7 @@ import sys
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from tests.support.runs import ROOT, launch
 from training.parallel import launcher
 

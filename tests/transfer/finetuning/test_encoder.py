@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.engine.kinds import FINAL_CELL, FeatureKind
-from model.errors import InputError
+from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
+from mlstm_sentiment.errors import InputError
 from model.inference.features import features_in_order
 from model.layers.language_model import build_model
 from tests.conftest import emphatic

@@ -16,14 +16,14 @@ from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import RunConfig
 from data_utils.labelled import LabelledSet
-from model import SentimentClassifier
-from model.classifiers.fitted import find_classifier
-from model.classifiers.separation import load_areas
-from model.errors import InputError
-from model.files.storage import lock_folder
+from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import lock_folder
+from mlstm_sentiment.head.fitted import find_classifier
+from mlstm_sentiment.head.separation import load_areas
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.weights import load_model, model_digest, save_model
-from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.folders import contents
 from tests.support.terminal import Terminal

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from model import SentimentClassifier, SentimentFeaturizer
-from model.classifiers.fitted import load_fitted, own_classifier
-from model.classifiers.head_files import CONFIG_FILE, save_head
-from model.errors import InputError
+from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.fitted import load_fitted, own_classifier
+from mlstm_sentiment.head.head_files import CONFIG_FILE, save_head
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from transfer.finetuning.heads import HeadsConfig, build_heads
 
 FEATURES = np.random.default_rng(0).normal(2.0, 3.0, size=(9, 12)).astype(np.float32)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import several, single
 from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet, against_rest
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.data_utils.preparation.interruptions import interrupted_at
-from tests.model.pages.hostile import NASTY
+from tests.mlstm_sentiment.pages.hostile import NASTY
 from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
 from transfer.experiment import featurize_sets

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.units.unit_traces import UnitTrace, read_texts
 from model.inference.weights import load_model, save_model
-from model.text.profiles import text_profile
-from model.units.unit_traces import UnitTrace, read_texts
 from transfer.neuron import top_activations as extremes
 from transfer.neuron.top_activations import (
     average_words,

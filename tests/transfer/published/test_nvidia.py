@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, save_model
-from model.text.profiles import text_profile
 from tests.transfer.published.layouts import draw, nvidia_language_model
 from tests.transfer.published.states import TEXT, assert_same, read
 from transfer.published.imports import _order_by_bits, import_nvidia

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from model.errors import InputError
+from mlstm_sentiment.errors import InputError
 from model.inference.features import features_in_order
 from tests.transfer.published.layouts import draw, openai_arrays, write_openai
 from tests.transfer.published.states import TEXT, assert_same, read

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from model.engine.featurizer import SentimentFeaturizer
-from model.errors import InputError
+from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
-from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, run
 from tests.transfer.published.layouts import draw, stacked, unfold
 from tests.transfer.published.states import read

@@ -21,12 +21,7 @@ from model.inference.features import features_in_order
 from model.kernels import weight_gradients
 from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.triton import window as triton_window
-from model.kernels.triton.graphs import (
-    Graphs,
-    InferenceGraphs,
-    captured_by,
-    without_graphs,
-)
+from model.kernels.triton.graphs import Graphs, InferenceGraphs, captured_by, without_graphs
 from model.kernels.triton.mlstm import triton_mlstm
 from model.kernels.weight_gradients import DeferredWeightGradients, join
 from model.kernels.window import Inputs

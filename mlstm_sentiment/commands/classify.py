@@ -1,0 +1,213 @@
+"""Classify the sentiment of texts: rows in, the same rows out, with label and probability.
+
+mlstm-sentiment classify --text "I like it."
+mlstm-sentiment classify --text "I like it." --text "It broke at once."
+mlstm-sentiment classify --input texts.csv --output labelled.csv --report report.html
+tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
+"""
+
+import logging
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..bounds import Argument
+from ..errors import InputError
+from ..pages.outputs import check_page
+from ..reading.inputs import TableOptions
+from ..reading.progress import ProgressBar
+from ..reading.row_files import RowFormat
+from ..reading.rows import OwnNames, Rows
+from ..reading.shards import check_part
+from ..reading.source import Shard, Source, StreamFormat
+from ..rows.sink import Sink
+from .options import (
+    KINDS_HELP,
+    TEXT,
+    By,
+    ClassifierFolder,
+    ModelOptions,
+    ShardOption,
+    Table,
+    TextKey,
+    Texts,
+)
+from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..head.sentiment_classifier import SentimentClassifier
+    from ..pages.report import Report
+    from ..rows.summary import Summary
+
+_ANSWER, _OUTPUT = Argument(group="answer"), Argument(group="output")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ModelOptions):
+    """Classify the sentiment of texts: rows in, the same rows out, with label and probability.
+
+    Each row gains:
+      label               positive, negative, neutral (the text takes no side, if the classifier
+                          predicts that), unsure (the probability is near the threshold),
+                          unfamiliar (the text is too short, or unlike what the model was
+                          trained on) or no answer; or another class
+      probability         of the positive class; of the likeliest, unless there are two classes
+      probability_CLASS   for each class, unless there are two
+      labels              in place of label, a list, if a text may have several
+      neutral             the probability that the text takes no side, if the classifier
+                          predicts it; probability then counts for texts that take one
+      sentiment           from -1 to 1, high is positive; with two classes
+      unsure, unfamiliar  whether this holds; unfamiliar is null if the classifier cannot tell
+      stars               1 to 5, if the classifier predicts them
+      bits_per_character  how well the model predicts the text, with --bits
+      sides               true, with --sides
+
+    A row without text, or with a placeholder such as N/A, is no answer: it stays where it is, and
+    its other results are empty. HTML tags (<br />, <p>) are not classified. An input column with
+    one of these names becomes input_NAME. The last lines on stderr count the rows by their label.
+
+    An error or an interruption leaves the rows so far in OUTPUT.partial. The same command
+    continues after them. If the input has changed, the old rows are kept under another name.
+    """
+
+    text: Texts = ()
+    input: Annotated[
+        str | None,
+        Argument(
+            group=TEXT,
+            help=f"A file of texts: {KINDS_HELP}; - reads standard input, line by line.",
+        ),
+    ] = None
+    input_format: Annotated[StreamFormat | None, Argument(group=TEXT)] = None
+    """Format of standard input. Default: jsonl if it begins with {, else txt; what begins like a
+    table is refused."""
+    text_key: TextKey = ()
+    by: By = None
+    shard: ShardOption = field(default_factory=Shard)
+    table: Table = field(default_factory=TableOptions)
+    classifier: ClassifierFolder = None
+    threshold: Annotated[float | None, _ANSWER] = None
+    """Probability above which a text is positive. Default: the classifier's own."""
+    unsure: Annotated[
+        tuple[float, float] | None, Argument(group="answer", metavar=("LOW", "HIGH"))
+    ] = None
+    """A text is unsure if its probability lies between these. Default: the classifier's own, or 0.1
+    to either side of its threshold; these move with --threshold."""
+    sides: Annotated[bool, _ANSWER] = False
+    """Two sides only: label every text as positive or negative, also one that is neutral, unsure or
+    unfamiliar."""
+    neuron: Annotated[bool, _ANSWER] = False
+    """Also write `neuron`, the value of the unit that the classifier relies on most."""
+    bits: Annotated[bool, _ANSWER] = False
+    """Also write `bits_per_character`, how well the model predicts the text; takes about half as
+    long again."""
+    output: Annotated[Path | None, _OUTPUT] = None
+    """A .jsonl, .csv, .tsv or .xlsx file, complete or not at all. Default: standard output."""
+    format: Annotated[RowFormat | None, _OUTPUT] = None
+    """Default: by the suffix of --output, with the delimiter and the encoding of the input; jsonl
+    on standard output."""
+    safe_cells: Annotated[bool, _OUTPUT] = False
+    """Put an apostrophe before cells of CSV that a spreadsheet would compute, such as =1+1."""
+    report: Annotated[Path | None, _OUTPUT] = None
+    """An .html page to write as well: what negative texts say, shares, groups, all texts."""
+
+    @property
+    def source(self) -> Source:
+        """What to classify."""
+        return Source(
+            self.input,
+            self.text_key,
+            self.table,
+            shard=self.shard,
+            by=self.by,
+            stream_format=self.input_format,
+            texts=self.text,
+        )
+
+
+def run(options: Options) -> None:
+    """Classify everything that was given."""
+    sink = Sink(options.output, options.format, options.safe_cells)
+    source, page = options.source, options.report
+    check_part(options.output, source.shard)
+    check_page("--report", page, options.output)
+    prepare_output(options.output, page)
+    rows = Rows(source)
+    # On a terminal, rows and a bar would write over each other.
+    shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
+    classifier = load(
+        options,
+        options.classifier,
+        threshold=options.threshold,
+        unsure=options.unsure,
+        sides=options.sides,
+        bits=options.bits,
+    )
+
+    from ..rows.classified_rows import classify
+
+    classified = classify(
+        rows,
+        classifier,
+        sink,
+        neuron=options.neuron,
+        progress=ProgressBar("classify", shown=shown),
+    )
+    report = None
+    if page is not None:
+        report = report_on(rows, classifier, classified.summary, classified.names)
+    for row in classified:
+        if report is not None:
+            report.add(row, classified.outcome)
+    conclude(source, classified.summary, report, page)
+
+
+def load(
+    options: ModelOptions, classifier: Path | None, **parameters: Any
+) -> "SentimentClassifier":
+    """Load the model of the options, and its classifier."""
+    from ..head.sentiment_classifier import SentimentClassifier
+
+    return SentimentClassifier(options.load_model(), classifier, **parameters).fit()
+
+
+def report_on(
+    rows: Rows, classifier: "SentimentClassifier", summary: "Summary", names: OwnNames
+) -> "Report":
+    """Return the report for rows that `summary` counts; InputError unless there are two classes.
+
+    names: those of the rows' own keys in the output.
+    """
+    from ..pages.report import Report
+
+    if not classifier.fitted.is_binary:
+        count = len(classifier.fitted.classes)
+        raise InputError(f"a report shows two classes; this classifier has {count}")
+
+    def own(key: str) -> str:
+        return names.of([key])[0]
+
+    return Report(
+        classifier,
+        summary,
+        lambda: own(rows.key.key or "text"),
+        text_of=lambda row: rows.key.text_in(row, own),
+        about=lambda: rows.about,
+    )
+
+
+def conclude(
+    source: Source, summary: "Summary", report: "Report | None", page: Path | None
+) -> None:
+    """Print the counts and write the report. page: its file."""
+    if summary.total.total() > 1:
+        log.info("%s", "\n".join(summary.lines()))
+    if report is not None and page is not None:
+        shard = source.shard
+        part = f" (shard {shard.number} of {shard.count})" if shard.count > 1 else ""
+        log.info("%s", "\n".join(report.lines()))
+        report.write(page, f"{source.name}{part}")
+        log.info("%s: open it in a browser", page)

@@ -1,0 +1,55 @@
+"""Write the model itself into one web page, which colours and continues what you type.
+
+mlstm-sentiment demo --output page.html
+mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .options import ClassifierFolder, ModelOptions
+from .program import prepare_output, say
+
+if TYPE_CHECKING:
+    from ..engine.interface import TextModel
+    from ..head.head import Head
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageOptions(ModelOptions):
+    """The model that a page shows."""
+
+    classifier: ClassifierFolder = None
+    neuron: int | None = None
+    """The unit that the page shows first. Default: the one that the model's classifier relies on
+    most, or without a classifier the one that varies most."""
+    title: str = "The sentiment neuron"
+    """The page's heading."""
+
+    def load(self) -> "tuple[TextModel, Head | None]":
+        """Return the model, and its classifier, if any."""
+        from ..head.fitted import HOW_TO_FIT, load_fitted, shown_classifier
+
+        loaded = self.load_model()
+        folder = shown_classifier(loaded, self.classifier)
+        fix = f"fit it again. {HOW_TO_FIT}"
+        return loaded, None if folder is None else load_fitted(loaded, folder, fix)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(PageOptions):
+    """Write the model itself into one web page, which colours and continues what you type."""
+
+    output: Path
+    """The page, one file that needs neither a network nor a server."""
+
+
+def run(options: Options) -> None:
+    """Write the page."""
+    from ..demo import write_demo
+
+    prepare_output(options.output)
+    loaded, classifier = options.load()
+    write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
+    say(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")

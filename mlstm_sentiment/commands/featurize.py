@@ -1,0 +1,126 @@
+"""Write the features of texts, float32 [N, F]: by default, the final cell state of each text.
+
+mlstm-sentiment featurize --input texts.csv --output features.npy
+mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ..bounds import Argument
+from ..errors import InputError
+from ..reading.inputs import TableOptions
+from ..reading.progress import ProgressBar
+from ..reading.shards import check_part
+from ..reading.source import STREAM, Shard, Source
+from .options import KINDS_HELP, TEXT, ModelOptions, ShardOption, Table, TextKey
+from .program import prepare_output, say
+
+if TYPE_CHECKING:
+    from ..engine.feature_files import TextFeatures
+
+IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
+OF_A_TEXT = 128  # overhead of a text in memory, in characters
+_FEATURES = Argument(group="feature")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ModelOptions):
+    """Write the features of texts, float32 [N, F]: by default, the final cell state of each one."""
+
+    input: Annotated[str, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
+    output: Path
+    """The .npy file to write, complete or not at all; rows are in input order."""
+    text_key: TextKey = ()
+    shard: ShardOption = field(default_factory=Shard)
+    table: Table = field(default_factory=TableOptions)
+    preset: Annotated[Literal["papers", "pooled"], _FEATURES] = "papers"
+    """papers: the cell state after the last token; pooled: this and its mean, largest and smallest
+    value over the text, better for a model of 1,024 units. The options below override the
+    preset."""
+    state: Annotated[Literal["cell", "hidden"] | None, _FEATURES] = None
+    """Which half of the state; the papers take the cell. Default: the preset's."""
+    pooling: Annotated[tuple[Literal["last", "mean", "max", "min"], ...] | None, _FEATURES] = None
+    """last: the state after the last token; mean, max, min: over the states after all tokens,
+    including those that the text profile adds around the text; several are concatenated. A token is
+    a byte, or a subword token if the model has a vocabulary. Default: the preset's."""
+    layers: Annotated[Literal["last", "all"] | tuple[int, ...], _FEATURES] = "last"
+    """last, all, or numbers from 0, the lowest layer; several are concatenated."""
+    tanh: Annotated[bool, _FEATURES] = False
+    """Apply tanh to every state before pooling, as the text of Radford et al. says; their code does
+    not."""
+    units: Annotated[tuple[int, ...] | None, _FEATURES] = None
+    """Which units of each layer, numbered from 0, in this order. Default: all."""
+
+
+class Texts:
+    """The texts of an input: in memory if they are few, else read again a part at a time."""
+
+    def __init__(self, source: Source):
+        """Read all of them once; InputError for what cannot be read."""
+        self._source = source
+        self.count = self.blank = 0
+        self.few: list[str] | None = []
+        size = 0
+        for text in source.read_texts():
+            self.count += 1
+            self.blank += not text.strip()
+            size += len(text) + OF_A_TEXT
+            if size > IN_MEMORY and source.is_repeatable:
+                self.few = None
+            if self.few is not None:
+                self.few.append(text)
+
+    def parts(self) -> Iterator[list[str]]:
+        """Yield the texts in order, as many at a time as are held in memory."""
+        if self.few is not None:
+            yield self.few
+            return
+        part: list[str] = []
+        size = 0
+        for text in self._source.read_texts():
+            part.append(text)
+            size += len(text) + OF_A_TEXT
+            if size > IN_MEMORY:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+
+def run(options: Options) -> None:
+    """Read the texts and write their features."""
+    output = options.output
+    if options.input == STREAM:
+        raise InputError("--input -: featurize reads a file, not standard input; name one")
+    if output.suffix != ".npy":
+        raise InputError(f"--output {output}: the name must end in .npy")
+    prepare_output(output)
+    check_part(output, options.shard)
+    source = Source(options.input, options.text_key, options.table, shard=options.shard)
+    texts = Texts(source)
+
+    from ..engine.feature_files import TextFeatures, write_features
+    from ..engine.kinds import FeatureKind, preset
+
+    chosen = preset(options.preset, state=options.state, pooling=options.pooling)
+    kind = FeatureKind(**chosen, layers=options.layers, tanh=options.tanh, units=options.units)
+    loaded = options.load_model()
+    shape = texts.count, kind.size(loaded.architecture)  # refuses what the model lacks
+
+    with ProgressBar("featurize") as progress:
+
+        def features() -> "Iterator[TextFeatures]":
+            tokens = count = 0
+            for part in texts.parts():
+                of_part = TextFeatures(loaded, list(map(loaded.encode, part)), kind)
+                tokens, count = tokens + of_part.tokens, count + len(part)
+                progress.expect(tokens * texts.count / max(count, 1))
+                yield of_part
+
+        write_features(output, shape, features(), progress.advance)
+    N, F = shape
+    left_blank = f"; {texts.blank:,} of them are empty or missing" if texts.blank else ""
+    say(f"{output}: {N:,} texts, {F:,} features{left_blank}")

@@ -1,0 +1,134 @@
+"""Write the page that `classify --report` writes, from what classify wrote or from a table.
+
+mlstm-sentiment report labelled.csv --output report.html
+mlstm-sentiment report comments.xlsx --by product --output report.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..bounds import Argument
+from ..errors import InputError
+from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
+from ..pages.outputs import check_page
+from ..reading.inputs import TableOptions
+from ..reading.progress import ProgressBar
+from ..reading.row_files import value_of
+from ..reading.rows import InputRow, OwnNames, Rows
+from ..reading.source import STREAM, Source
+from .classify import conclude, load, report_on
+from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
+from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..head.head import Head
+
+_ANSWERS = ("label", "probability", "unsure", "unfamiliar")  # these columns are classify's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ModelOptions):
+    """Write the page that `classify --report` writes, from what classify wrote or from a table.
+
+    A file with the columns that classify adds is not classified again: the answers on the page are
+    those in the file. The texts of any other file are classified first. To keep the answers of a
+    large table, classify it with --output, then report on that file.
+    """
+
+    input: Annotated[
+        str,
+        Argument(
+            positional=True, metavar="FILE", help=f"Texts, or what classify wrote: {KINDS_HELP}."
+        ),
+    ]
+    output: Path = Path("report.html")
+    """The .html page to write."""
+    text_key: TextKey = ()
+    by: By = None
+    table: Table = field(default_factory=TableOptions)
+    classifier: ClassifierFolder = None
+
+
+def run(options: Options) -> None:
+    """Write the page."""
+    check_page("--output", options.output)
+    if options.input == STREAM:
+        raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
+    source = Source(options.input, options.text_key, options.table, by=options.by)
+    prepare_output(options.output)
+    rows = Rows(source)
+    classifier = load(options, options.classifier)
+
+    from ..rows.classified_rows import classify
+    from ..rows.summary import Summary
+
+    if set(_ANSWERS) <= set(rows.keys):
+        batches = rows.batches()
+        first = next(batches)
+        sides = any(map(is_by_sides, (row.record for row in first)))
+        summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
+        report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
+        for batch in chain([first], batches):
+            for row in batch:
+                values = answered(row, classifier.fitted)
+                report.add(values, summary.add(values))
+        summary.tagged = rows.tagged
+    else:
+        classified = classify(rows, classifier, progress=ProgressBar("classify"))
+        summary = classified.summary
+        report = report_on(rows, classifier, summary, classified.names)
+        for values in classified:
+            report.add(values, classified.outcome)
+    conclude(source, summary, report, options.output)
+
+
+def answered(row: InputRow, head: "Head") -> dict[str, Any]:
+    """Return a row of classify's output with its values; InputError for one it never writes.
+
+    Earlier versions wrote the likelier side as the label, even for unsure texts, and none for a row
+    without text.
+    """
+    values, place = dict(row.record), row.record.place
+    for name in _ANSWERS:
+        cell = values.get(name)
+        if isinstance(cell, str):
+            is_text = name == "label"
+            try:  # a spreadsheet writes TRUE
+                values[name] = value_of(cell if is_text else cell.lower(), is_text=is_text)
+            except ValueError as error:
+                raise _never_written(place, name, cell) from error
+        elif cell != cell:  # NaN, of an empty cell
+            values[name] = None
+    label = values["label"]
+    if label in (None, NO_ANSWER):
+        return {**values, "label": NO_ANSWER}
+    if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
+        raise InputError(
+            f"{place}: label is {label!r}, but the classifier's classes are "
+            f"{', '.join(head.classes)}; name the model of these answers with --model"
+        )
+    probability = values["probability"]
+    if not isinstance(probability, float | int):
+        raise InputError(f"{place}: has a label but no probability; classify the file again")
+    if isinstance(probability, bool) or not 0 <= probability <= 1:
+        raise _never_written(place, "probability", probability)
+    if not is_by_sides(values):
+        is_neutral = head.has_neutral and label == NEUTRAL
+        flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
+        values["label"] = word_of(label, is_neutral=is_neutral, **flags)
+    return values
+
+
+def is_by_sides(values: Mapping[str, Any]) -> bool:
+    """Whether a row was labelled with two sides only; `sides` may be a column of the input."""
+    return str(values.get("sides")).lower() == "true"
+
+
+def _never_written(place: str, name: str, value: object) -> InputError:
+    """Return the error for a value that cannot be from classify."""
+    return InputError(
+        f"{place}: {name} is {value!r}, which classify never writes; classify the texts again"
+    )

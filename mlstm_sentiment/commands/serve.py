@@ -1,0 +1,121 @@
+"""Serve a model to this machine: its page for a browser, and POST /classify for programs.
+
+mlstm-sentiment serve
+mlstm-sentiment serve --model runs/tour --port 8001
+"""
+
+import logging
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from ..errors import InputError
+from ..reading.records import Record
+from ..reading.rows import InputRow, OwnNames
+from ..rows.classified_rows import classify_batches
+from .demo import PageOptions
+
+if TYPE_CHECKING:
+    from ..head.sentiment_classifier import SentimentClassifier
+
+HOST = "127.0.0.1"  # no other machine can reach it
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(PageOptions):
+    """Serve a model to this machine: its page for a browser, and POST /classify for programs."""
+
+    port: int = 8000
+    """The port to listen on; 0 takes any free one."""
+    host: str = HOST
+    """The IP address to listen on; 0.0.0.0, for a container, lets other machines in."""
+    no_token: bool = False
+    """Answer everyone who reaches the port, not only those who know the printed address."""
+
+
+def run(options: Options) -> None:
+    """Serve until Ctrl-C, SIGTERM or the end of the terminal."""
+    if not 0 <= options.port < 1 << 16:
+        raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
+    try:
+        ip_address(options.host)
+    except ValueError as error:
+        raise InputError(f"--host is {options.host}; it must be an IP address") from error
+    try:
+        from ..server.application import Address, Limits, application
+        from ..server.batching import Batcher
+        from ..server.listening import listener, serving
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
+
+    with listener(options.host, options.port) as listening:
+        address = Address(options.host, listening.getsockname()[1])
+        page, classifier = load(options)
+        limits = Limits()
+        if classifier is None:
+            batcher, submit, has_sides = Batcher(lambda *_: [], lambda _: [], 0), None, False
+        else:
+            encode, has_sides = classifier.encode, classifier.fitted.is_binary
+            batcher = Batcher(
+                rows_of_texts(classifier),
+                lambda texts: list(map(len, encode(texts).tokens)),
+                limits.tokens,
+            )
+            submit = batcher.submit
+        token = None if options.no_token else secrets.token_urlsafe(16)
+        app = application(page, submit, address, token, limits, has_sides=has_sides)
+        with serving(app, listening, limits) as is_serving:
+            host = HOST if ip_address(options.host).is_unspecified else options.host
+            place = f"[{host}]" if ":" in host else host
+            query = "" if token is None else f"?token={token}"
+            print(f"http://{place}:{address.port}/{query} (Ctrl-C ends it)", flush=True)
+            with suppress(KeyboardInterrupt):  # the other signals raise it too: program.run
+                batcher.run(is_serving)
+
+
+def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
+    """Return a model's page and its classifier.
+
+    The page is None if it cannot compute the model. Raises InputError if there is nothing to serve,
+    or --neuron without effect.
+    """
+    from ..demo import check_computable, demo_page
+    from ..head.sentiment_classifier import SentimentClassifier
+
+    loaded, fitted = options.load()
+    try:
+        check_computable(loaded)
+    except InputError as error:
+        if fitted is None or options.neuron is not None:
+            raise
+        log.warning("%s. There is no page; POST /classify works", error)
+        page = None
+    else:
+        page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
+    if fitted is None:
+        return page, None
+    classifier = SentimentClassifier(loaded, fitted).fit()
+    rows_of_texts(classifier)(["The first text takes longer."], False)
+    return page, classifier
+
+
+def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
+    """Return a function from texts to what `classify` adds to their rows.
+
+    Its second argument: whether the label is to be one of two sides.
+    """
+    from ..head.answers import added_names
+
+    def rows(texts: list[str], sides: bool) -> list[Record]:
+        batch = [InputRow.of(Record(), text) for text in texts]
+        names = OwnNames(added_names(classifier.fitted, sides=sides))
+        batches = classify_batches(classifier, [batch], names, sides=sides)
+        return [row for rows in batches for row in rows]
+
+    return rows

@@ -1,0 +1,71 @@
+"use strict";
+// What the words of a text add to the log-odds, as mlstm_sentiment/head/ngrams.py computes it.
+
+const LONGEST = 2; // words of an n-gram
+const LARGEST = 30; // log-odds; no text is surer
+const IGNORED = /[\p{M}'’]/gu, SIGN = /[\p{P}\p{S}\p{Cn}]/gu;
+const BETWEEN = /[\p{Z}\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu;
+
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let rest = byte;
+  for (let bit = 0; bit < 8; bit++) rest = (rest >>> 1) ^ (rest & 1 ? 0xedb88320 : 0);
+  return rest;
+});
+
+function crc32(bytes) {
+  let rest = 0xffffffff;
+  for (const byte of bytes) rest = (rest >>> 8) ^ CRC_TABLE[(rest ^ byte) & 0xff];
+  return (rest ^ 0xffffffff) >>> 0;
+}
+
+// The words of a text in lower case without accents; each sign is a word.
+function wordsOf(text) {
+  const letters = Array.from(text.normalize("NFKD"), (letter) => letter.toLowerCase()).join("");
+  const spaced = letters.replace(IGNORED, "").replace(SIGN, " $& ").replace(BETWEEN, " ");
+  return spaced.split(" ").filter((word) => word);
+}
+
+// The weights of the n-grams.
+class Ngrams {
+  constructor(weights, scale) {
+    Object.assign(this, { weights, scale, encoder: new TextEncoder() });
+    this.decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // a BOM is a character here
+  }
+
+  // The log-odds of a text, given as bytes.
+  logOdds(bytes) {
+    return new Bag(this).add(bytes).logOdds;
+  }
+}
+
+// The distinct n-grams of a text that grows word by word.
+class Bag {
+  constructor(ngrams) {
+    Object.assign(this, { ngrams, size: 0, recent: [], buckets: new Set(), sum: 0 });
+  }
+
+  // Add the words of the bytes that follow; between two calls a word has ended.
+  add(bytes) {
+    this.size += bytes.length;
+    for (const word of wordsOf(this.ngrams.decoder.decode(bytes))) {
+      this.recent.push(word);
+      for (let first = 0; first < this.recent.length; first++)
+        this.count(this.recent.slice(first).join(" "));
+      if (this.recent.length === LONGEST) this.recent.shift();
+    }
+    return this;
+  }
+
+  count(ngram) {
+    const { weights, encoder } = this.ngrams;
+    const bucket = crc32(encoder.encode(ngram)) % weights.length;
+    if (this.buckets.has(bucket)) return;
+    this.buckets.add(bucket);
+    this.sum += weights[bucket];
+  }
+
+  get logOdds() {
+    const logOdds = (this.ngrams.scale * this.sum) / Math.sqrt(Math.max(this.buckets.size, 1));
+    return Math.fround(Math.max(-LARGEST, Math.min(logOdds, LARGEST))); // fp32, as in Python
+  }
+}

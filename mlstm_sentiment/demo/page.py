@@ -1,0 +1,204 @@
+"""Fills the page's template with style, programs and the model, as base64: one file."""
+
+import base64
+import html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..engine.interface import TextModel
+from ..engine.request import Familiarity
+from ..engine.stored import load_stored
+from ..errors import InputError
+from ..files.writer import write_atomically
+from ..head.head import Head
+from ..head.head_files import parts_of
+from ..head.sentiment_classifier import SHORTEST
+from ..pages.page import as_utf8, content_digest, fill, page_style
+from ..reading.no_answer import NO_TEXT, placeholders
+from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
+from ..text.subwords import SubwordTokenizer
+from ..text.tokenizer import BYTES, Tokenizer
+from .packing import Packer, structures
+
+FOLDER = Path(__file__).parent
+_TITLE = "The sentiment neuron"
+_WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
+_PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
+# The steps of a head that engine.js computes.
+STEPS = {
+    *("standardize", "affine", "prelu", "probabilities", "ngrams", "stars", "neutral", "positive"),
+    *("calibration", "log_odds", "sigmoid"),
+}
+# How the page leaves out HTML tags, as `without_tags` does.
+_TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}
+_EXAMPLES = (
+    "I loved it. Warm, funny, and over too soon.",
+    "It broke after two days. A waste of money.",
+    "It started well, but the ending was a terrible let-down.",
+    "I expected little, and was delighted by all of it.",
+)
+
+
+def write_demo(
+    loaded: TextModel,
+    classifier: Head | None,
+    path: Path,
+    title: str = _TITLE,
+    *,
+    unit: int | None = None,
+) -> None:
+    """Write a page in which the model reads and writes texts.
+
+    An error leaves no partial file. classifier: gives the probability and says what a high value of
+    the unit means; without one the page shows neither. unit: the one to show first; by default the
+    one that the classifier relies on most, or without a classifier the one that varies most. Raises
+    InputError for a model that the page cannot compute.
+    """
+    page = demo_page(loaded, classifier, title, unit=unit)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+
+
+def demo_page(
+    loaded: TextModel, classifier: Head | None, title: str, *, unit: int | None = None
+) -> str:
+    """Return the page that `write_demo` writes."""
+    check_computable(loaded)
+    head = classifier if classifier is not None and classifier.is_binary else None
+    if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
+        raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
+    packer = Packer()
+    model = packer.add_model(load_stored(loaded.folder), is_fast=loaded.precision == "fast")
+    model_bytes = len(packer.data)
+    data = {
+        "model": model,
+        "model_bytes": model_bytes,
+        "structures": structures(),
+        **_description(loaded, head, unit, packer),
+    }
+    script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
+    style = page_style()
+    content = {
+        "title": html.escape(as_utf8(title)),
+        "about": html.escape(as_utf8(_about(loaded, classifier, head))),
+        "style": style,
+        "style_digest": content_digest(style),
+        "script": script,
+        "script_digest": content_digest(script),
+        "worker": "\n".join(_program(name) for name in _WORKER),
+        "module": _base64((FOLDER / "engine.wasm").read_bytes()),
+        "data": _script_safe(data),
+        "weights": _base64(packer.data),
+    }
+    return fill(_program("page.html"), content)
+
+
+def check_computable(loaded: TextModel) -> None:
+    """Raise InputError unless the page can compute what the model computes."""
+    if (cell := loaded.architecture.cell) != "mlstm":
+        raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
+    if loaded.profile.name not in _PROFILES:
+        raise InputError(
+            f"{loaded.folder}: its text profile is {loaded.profile.name}; the page knows "
+            f"{', '.join(_PROFILES)}"
+        )
+
+
+def _description(
+    loaded: TextModel, head: Head | None, unit: int | None, packer: Packer
+) -> dict[str, Any]:
+    """Return the data that the page's programs need, and pack the head's arrays."""
+    architecture, profile = loaded.architecture, loaded.profile
+    ranges = _ranges(loaded)
+    if unit is None:
+        unit = head.neuron if head else int(ranges.argmax())
+    architecture.check_unit(unit, -1)
+    return {
+        "units": architecture.hidden_size,
+        "layers": architecture.layers,
+        "symbols": architecture.resolved_vocabulary_size,
+        "unit": unit,
+        "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
+        "vocabulary": _vocabulary(loaded.tokenizer),
+        "head": head and _head(head, packer),
+        "profile": {
+            "prefix": profile.prefix,
+            "suffix": profile.suffix,
+            "clean": _PROFILES[profile.name],
+        },
+        "tags": _TAGS,
+        "placeholders": {"no_text": NO_TEXT, "cells": placeholders()},
+        "examples": _EXAMPLES,
+    }
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """Return the pieces of a vocabulary as subwords.js reads them; None of bytes."""
+    return tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None
+
+
+def _head(head: Head, packer: Packer) -> dict[str, Any]:
+    """Return a head's description, with the places and sizes of its steps' arrays."""
+    _, description = parts_of(head)
+    steps = [
+        {
+            **described,
+            "arrays": {
+                name: {"place": packer.add(array), "size": array.size}
+                for name, array in step.arrays().items()
+            },
+        }
+        for described, step in zip(description["steps"], head.steps, strict=True)
+    ]
+    known = head.familiarity
+    return {
+        **description,
+        "steps": steps,
+        "threshold": head.threshold,
+        "unsure": head.unsure,
+        "shortest": SHORTEST,
+        "familiarity": known and Familiarity(known.bits_per_character, known.bits)._asdict(),
+    }
+
+
+def _ranges(loaded: TextModel) -> np.ndarray:
+    """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
+    reading = loaded.read(_EXAMPLES, ("max", "min"), state="cell")
+    values = np.abs(reading.features(("max", "min"))).reshape(len(_EXAMPLES), 2, -1)
+    if not np.isfinite(values).all():
+        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    ranges: np.ndarray = values.max(axis=(0, 1)).clip(min=1e-3)
+    return ranges
+
+
+def _about(loaded: TextModel, classifier: Head | None, head: Head | None) -> str:
+    folder = loaded.folder
+    name = folder.parent.name if folder.name == "model" else folder.name
+    reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"
+    units = f"{loaded.architecture.hidden_size:,} units"
+    text = f"The model, {name}, is a multiplicative LSTM of {units} that reads text {reads}."
+    if classifier is None:
+        text += " It has no classifier, so the page shows units, and no probability."
+    elif head is None:
+        text += (
+            f" Its classifier does not have two classes ({', '.join(classifier.classes)}), so the "
+            "page shows units, and no probability."
+        )
+    return text
+
+
+def _program(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _base64(data: bytes | bytearray) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _script_safe(content: Mapping[str, Any]) -> str:
+    """Return JSON that is safe inside an HTML element."""
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

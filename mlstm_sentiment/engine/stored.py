@@ -1,0 +1,239 @@
+"""A model's files as the engine takes them: integers stay integers, and floats floats."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..bounds import fill
+from ..errors import InputError
+from ..files.quantization import SCALE, quantized_shapes, unpack
+from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
+from ..files.storage import check_format_version, read_json
+from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, check_finite, read_arrays
+from ..files.tokenizers import load_tokenizer
+from ..text.profiles import TextProfile, text_profile
+from ..text.tokenizer import Tokenizer
+from .architecture import Architecture
+
+# 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
+# fewer bits
+FORMAT_VERSION = 4
+_CELL = "mlstm"  # that the engine runs
+_BLOCK = 512  # rows
+_MATRICES = ("mx", "x", "mh", "h")
+_GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """What `config.json` says besides the architecture and the tokenizer."""
+
+    OTHER_KEYS: ClassVar = True
+    format_version: int
+    text_profile: str
+    provenance: dict[str, Any] = field(default_factory=dict)
+    quantized: bool | None = None
+    bits: Literal[8, 6, 5] = 8
+
+    def __post_init__(self) -> None:
+        text_profile(self.text_profile)
+
+    @property
+    def integer_bits(self) -> int | None:
+        """The bits of the integers that matrices are stored as; None: they are floats."""
+        quantized = self.format_version == 2 if self.quantized is None else self.quantized
+        return self.bits if quantized else None
+
+
+class StoredMatrix(NamedTuple):
+    """A matrix as its file stores it."""
+
+    data: np.ndarray  # float32 [rows, columns], int8, or uint8 [rows, bits columns / 8 rounded up]
+    scale: np.ndarray | None  # float32 [rows]: the factor of a row's integers; None: floats
+    gain: np.ndarray | None  # float32 [rows], of weight norm
+    columns: int
+    bits: int
+
+    def integers(self) -> np.ndarray:
+        """Return the integers of a matrix that has some, int8 [rows, columns]."""
+        return self.data if self.bits == 8 else unpack(self.data, self.columns, self.bits)
+
+    def floats(self) -> np.ndarray:
+        """Return the matrix as float32 [rows, columns], before weight norm."""
+        return self.data if self.scale is None else self.integers() * self.scale[:, None]
+
+    def in_blocks(self) -> "Iterator[StoredMatrix]":
+        """Yield the matrix some rows at a time: its floats take several times its memory."""
+        for first in range(0, len(self.data), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            scale = None if self.scale is None else self.scale[rows]
+            yield self._replace(data=self.data[rows], scale=scale, gain=None)
+
+
+@dataclass(frozen=True)
+class StoredLayer:
+    """A layer: w_mx [H, in], w_x [4H, in], w_mh [H, H], w_h [4H, H], and b, float32 [4H]."""
+
+    matrices: Mapping[str, StoredMatrix]
+    b: np.ndarray
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """A model with its tokenizer and text profile, as its folder has them."""
+
+    folder: Path
+    architecture: Architecture
+    tokenizer: Tokenizer
+    profile: TextProfile
+    provenance: Mapping[str, Any]
+    embedding: StoredMatrix
+    layers: tuple[StoredLayer, ...]
+    decoder: StoredMatrix
+    decoder_bias: np.ndarray
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the matrices are floats."""
+        return self.embedding.scale is None
+
+    def digest(self) -> str:
+        """Return a digest of the architecture and the weights, as a classifier names its model."""
+        tensors: dict[str, StoredMatrix | np.ndarray] = {
+            "embedding.weight": self.embedding,
+            "decoder.weight": self.decoder,
+            "decoder.bias": self.decoder_bias,
+        }
+        for index, layer in enumerate(self.layers):
+            tensors[f"layers.{index}.b"] = layer.b
+            for name, matrix in layer.matrices.items():
+                tensors[f"layers.{index}.w_{name}"] = matrix
+                if matrix.gain is not None:
+                    tensors[f"layers.{index}.g_{name}"] = matrix.gain
+        digest = new_digest(self.architecture)
+        for name, tensor in sorted(tensors.items()):
+            digest.update(name.encode())
+            if isinstance(tensor, StoredMatrix):
+                for block in tensor.in_blocks():
+                    digest.update(np.ascontiguousarray(block.floats()))
+            else:
+                digest.update(np.ascontiguousarray(tensor))
+        return digest.hexdigest()
+
+
+def new_digest(architecture: Architecture, dtype: str = "torch.float32") -> Any:
+    """Return the digest of a model without weights yet: their names and values follow, by name.
+
+    dtype: of the products, as files of classifiers have always named it.
+    """
+    return hashlib.sha256(repr((architecture.architecture(), dtype)).encode())
+
+
+def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, ModelDescription]:
+    """Return what `config.json` says of a model: as it stands, its tokenizer, and the rest.
+
+    Raises InputError if it is damaged or of a newer format.
+    """
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    tokenizer = load_tokenizer(folder, description, path)
+    return description, tokenizer, fill(ModelDescription, description, path)
+
+
+def check_vocabulary(architecture: Architecture, tokenizer: Tokenizer, path: Path) -> None:
+    """Raise InputError unless a model has as many tokens as its tokenizer."""
+    if tokenizer.vocabulary_size != (size := architecture.resolved_vocabulary_size):
+        raise InputError(
+            f"{path}: {size} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
+        )
+
+
+def load_stored(name_or_folder: str | Path) -> StoredModel:
+    """Read a model's folder; see `mlstm_sentiment.files.shipped.find_model` for the names.
+
+    Raises InputError for files that are missing, damaged or of a newer format, and for a model of
+    another cell than the mLSTM.
+    """
+    folder = find_model(name_or_folder)
+    path = folder / CONFIG_FILE
+    description, tokenizer, rest = read_description(folder)
+    architecture = Architecture.read(description, path)
+    if architecture.cell != _CELL:
+        raise InputError(
+            f"{path}: the model's cell is {architecture.cell}, which needs PyTorch: run the script "
+            "of the same name in a checkout of the repository, such as scripts/featurize.py"
+        )
+    check_vocabulary(architecture, tokenizer, path)
+    weights = _Weights(folder / WEIGHTS_FILE, architecture, rest.integer_bits)
+    layers = [
+        StoredLayer(
+            {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
+            weights.vector(f"layers.{index}.b"),
+        )
+        for index in range(architecture.layers)
+    ]
+    return StoredModel(
+        folder,
+        architecture,
+        tokenizer,
+        text_profile(rest.text_profile),
+        rest.provenance,
+        weights.matrix("embedding.", "weight"),
+        tuple(layers),
+        weights.matrix("decoder.", "weight"),
+        weights.vector("decoder.bias"),
+    )
+
+
+def _shapes(architecture: Architecture) -> dict[str, Shape]:
+    """Return the shapes of an mLSTM's weights, by name."""
+    H, V = architecture.hidden_size, architecture.resolved_vocabulary_size
+    shapes: dict[str, Shape] = {
+        "embedding.weight": (V, architecture.embedding_size),
+        "decoder.weight": (V, H),
+        "decoder.bias": (V,),
+    }
+    for index in range(architecture.layers):
+        prefix, size = f"layers.{index}.", architecture.input_size(index)
+        for name in _MATRICES:
+            rows = _GATES[name] * H
+            shapes[f"{prefix}w_{name}"] = (rows, H if name in ("mh", "h") else size)
+            if architecture.weight_norm:
+                shapes[f"{prefix}g_{name}"] = (rows,)
+        shapes[f"{prefix}b"] = (4 * H,)
+    return shapes
+
+
+class _Weights:
+    """The tensors of a file, compared with the architecture, and taken by name."""
+
+    def __init__(self, path: Path, architecture: Architecture, bits: int | None):
+        self._path, self._bits, self._shapes = path, bits, _shapes(architecture)
+        self._arrays = read_arrays(path)
+        expected = self._shapes if bits is None else quantized_shapes(self._shapes, bits)
+        check_arrays(path, self._arrays, expected)
+
+    def vector(self, name: str) -> np.ndarray:
+        return as_floats(self._path, name, self._arrays[name])
+
+    def matrix(self, prefix: str, key: str) -> StoredMatrix:
+        name, gain = prefix + key, prefix + key.replace("w_", "g_")
+        gains = self.vector(gain) if gain != name and gain in self._shapes else None
+        columns = self._shapes[name][1]
+        if self._bits is None:
+            return StoredMatrix(self.vector(name), None, gains, columns, 32)
+        dtype, data = np.int8 if self._bits == 8 else np.uint8, self._arrays[name]
+        if data.dtype != dtype:
+            raise InputError(
+                f"{self._path}: tensor {name} holds {data.dtype}, not {self._bits}-bit "
+                f"integers{GET_AGAIN}"
+            )
+        scale = self.vector(name + SCALE)
+        with np.errstate(over="ignore"):
+            check_finite(self._path, {name: scale * np.float32(1 << (self._bits - 1))})
+        return StoredMatrix(np.ascontiguousarray(data), scale, gains, columns, self._bits)

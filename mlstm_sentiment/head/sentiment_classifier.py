@@ -1,0 +1,545 @@
+"""A model with its classifier: from texts to labels, probabilities and neuron values."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..engine import features
+from ..engine.engine import Precision, as_model
+from ..engine.interface import Reading, TextModel
+from ..engine.parameters import Parameterized
+from ..errors import InputError
+from ..reading.labels import number_in
+from ..reading.progress import ProgressBar
+from ..reading.records import Record
+from ..reading.rows import InputRow, OwnNames
+from ..reading.texts import unicode_text
+from ..text.markup import without_tags
+from ..text.profiles import checked_texts, listed_texts
+from .answers import (
+    NEUTRAL,
+    Answer,
+    Answers,
+    Predictions,
+    added_names,
+    answers_of,
+    results_of_no_answer,
+    three_answers,
+)
+from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
+from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
+from .head_files import CONFIG_FILE, FOLDER
+
+SHORTEST = 2  # bytes; a shorter text counts as unfamiliar
+
+
+class EncodedTexts(NamedTuple):
+    """Texts as a model processes them."""
+
+    encoded: list[bytes]  # cleaned, with the frame of the text profile
+    tokens: list[np.ndarray]
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.tokens))
+
+
+class SentimentClassifier(Parameterized):
+    """Predicts the sentiment of texts: a language model, and a classifier on its features.
+
+    Call it with one text or several for results by name: `label` is one word, positive, neutral,
+    negative, unsure or unfamiliar. scikit-learn's methods take a list of strings and never abstain:
+    they know the classes only, neutral among them if the classifier has it. HTML tags are left out
+    everywhere. Results are in the order of the texts. Memory grows with the bytes of the texts, not
+    with texts times units. scikit-learn is needed only if it calls this class. Raises InputError if
+    there is no classifier, or if it was fitted on another model.
+
+    >>> classifier = SentimentClassifier.from_pretrained()
+    >>> classifier("I love it, it works perfectly.")["label"]
+    'positive'
+
+    Parameters
+    ----------
+    model : str, path or TextModel
+        A model directory, a run directory, the name of a shipped model, or a model: an `Engine`, or
+        one that the repository's `load_model` loaded for a GPU.
+    classifier : str, path, Head, or None
+        The folder that transfer.py wrote, or its `classifier/`; None: the one in the
+        model's folder, or in `transfer/` of its run.
+    threshold : float or None
+        Replaces the classifier's own, for two classes; the unsure range moves with it.
+    unsure : two floats or None
+        For two classes: a text whose probability of the positive one lies between these two, ends
+        included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
+    sides : bool
+        Two sides only: every text is positive or negative, also one that is neutral, unsure or
+        unfamiliar. For a classifier of two classes.
+    bits : bool
+        Also return how many bits per character the model needs for each text. It takes about half
+        as long again.
+    precision : "exact", "fast" or None
+        How the products of the shipped models are rounded; docs/speed.md compares the two. None:
+        exact, or that of a model that is given.
+    threads : int
+        Texts computed in parallel. It changes the speed, not the results.
+    show_progress : bool
+        Show the progress on stderr.
+    """
+
+    advance: Callable[[int], object] | None = None
+    """Called with the number of tokens just processed, for a progress bar of the caller."""
+
+    def __init__(
+        self,
+        model: str | Path | TextModel = "default",
+        classifier: str | Path | Head | None = None,
+        *,
+        threshold: float | None = None,
+        unsure: tuple[float, float] | None = None,
+        sides: bool = False,
+        bits: bool = False,
+        precision: Precision | None = None,
+        threads: int = 1,
+        show_progress: bool = False,
+    ):
+        self.model = model
+        self.classifier = classifier
+        self.threshold = threshold
+        self.unsure = unsure
+        self.sides = sides
+        self.bits = bits
+        self.precision = precision
+        self.threads = threads
+        self.show_progress = show_progress
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_dir: str | Path = "default",
+        classifier: str | Path | None = None,
+        *,
+        advance: Callable[[int], object] | None = None,
+        **parameters: Any,
+    ) -> "SentimentClassifier":
+        """Load a model and its classifier, ready to predict.
+
+        parameters: those of the class. advance: called with the number of tokens just processed,
+        for a progress bar of the caller.
+        """
+        estimator = cls(name_or_dir, classifier, **parameters).fit()
+        if advance is not None:
+            estimator.advance = advance
+        return estimator
+
+    def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
+        """Load the model and its classifier. Nothing is learned: the texts are ignored.
+
+        To learn from your own labels, use `SentimentFeaturizer` before any scikit-learn classifier,
+        or the repository's transfer.py.
+
+        y: labels. Numeric labels, one for each class, become the names of the classes, in order.
+        Raises InputError for other labels.
+        """
+        loaded = as_model(self.model, self.precision, self.threads)
+        fitted = self._fitted(loaded)
+        classes = named_classes(_classes_of(fitted, sides=self.sides), y)
+        unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        # Nothing can fail from here on. Other threads check for the attribute that is set last.
+        self.classes_, self.unsure_ = classes, unsure
+        self.sides_ = bool(self.sides)
+        self.loaded_, self.fitted_ = loaded, fitted
+        return self
+
+    def _fitted(self, loaded: TextModel) -> Head:
+        classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
+        if classifier is None or isinstance(classifier, str | Path):
+            folder = find_classifier(loaded, classifier)
+            if folder is None:
+                raise InputError(
+                    f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
+                    f"name the folder of one with --classifier, or use the shipped model "
+                    f"`default`, which has one. {HOW_TO_FIT}"
+                )
+            fitted = load_fitted(loaded, folder, fix)
+        else:
+            folder, fitted = loaded.folder, checked_head(classifier)
+            if fitted.model_digest:  # one that was never saved may have none
+                check_model(loaded, fitted.model_digest, "classifier", fix)
+        options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
+        for name, value in options.items():
+            if value is not None and not fitted.is_binary:
+                how = "each has its own" if fitted.several_labels else "the likeliest is taken"
+                raise InputError(
+                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
+                    f"{name} out: it is for two classes"
+                )
+        if self.threshold is None:
+            return fitted
+        return fitted.with_threshold(checked_threshold(self.threshold))
+
+    @property
+    def loaded(self) -> TextModel:
+        """The model, loaded on first use."""
+        self._ready()
+        return self.loaded_
+
+    @property
+    def fitted(self) -> Head:
+        """The classifier on its features, loaded on first use."""
+        self._ready()
+        return self.fitted_
+
+    def _ready(self) -> None:
+        if not hasattr(self, "fitted_"):
+            with _LOADING:
+                if not hasattr(self, "fitted_"):  # another thread may have loaded it
+                    self.fit()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, in the order of the columns of `predict_proba`."""
+        return _classes_of(self.fitted, sides=self.sides_)
+
+    def predict(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the likeliest label of each text: str [N], or the numbers that `fit` got.
+
+        Of two classes, the one on whose side of the threshold the probability is. Never unsure or
+        unfamiliar. Where a text may have several labels: int64 [N, C], 0 or 1.
+        """
+        choices = self._found(texts, self._choices)
+        return choices if self.fitted.several_labels else self.classes_[choices]
+
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the probability of each class, float64 [N, C].
+
+        A row sums to 1 unless a text may have several labels. If the classifier predicts neutral,
+        the columns are negative, neutral, positive.
+        """
+        return self._found(texts, self._probabilities)
+
+    def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the natural logarithms of `predict_proba`, float64 [N, C]."""
+        with np.errstate(divide="ignore"):  # a probability may be zero
+            return np.log(self.predict_proba(texts))
+
+    def decision_function(self, texts: Iterable[str]) -> np.ndarray:
+        """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
+        return self._found(texts, self._scores)
+
+    def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy: the fraction of texts for which exactly the labels y are predicted.
+
+        Raises InputError if no label is one of the classes, or if one is missing, and for weights
+        that are not one number for each text, or all zero.
+        """
+        labels, predicted = _checked_labels(y), self.predict(texts)
+        if not len(predicted):
+            raise InputError("no texts, so no accuracy; give at least one")
+        if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
+            raise InputError(
+                f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
+                f"{list(predicted.shape)}; give one label from classes_ for each text, or call "
+                "fit(texts, y) first so that your numbers become the classes"
+            )
+        if labels.ndim == 1 and not np.isin(labels, self.classes_).any():
+            raise InputError(
+                f"y holds {str(labels[0])[:50]!r}, and none of the labels in classes_: "
+                f"{', '.join(map(str, self.classes_[:5]))}"
+            )
+        right = (labels == predicted).reshape(len(predicted), -1).all(1)
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+        if weights.shape != right.shape or not weights.sum() > 0:
+            raise InputError(
+                f"sample_weight has {weights.size:,} numbers, of sum {weights.sum():g}; give one "
+                f"for each of the {len(right):,} texts, not all zero"
+            )
+        return float(np.average(right, weights=weights))
+
+    def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
+        """Return the value of the sentiment unit after each text, float32 [N].
+
+        With the model's own sign: a low value means the last class if `fitted.polarity` is -1.
+        """
+        return self._found(texts, self._neuron)
+
+    def __call__(self, texts: Any) -> Any:
+        """Classify one text, or several: the results that `classify` writes, by name.
+
+        texts: a string, or a list, array or pandas Series of them. The name of a Series is a
+        header: below a question, "nothing" is no answer. A missing text (None, NaN, pandas.NA), a
+        blank one or a placeholder such as N/A has the label "no answer" and no other results.
+        Returns an `Answer`, a dict, for one text, else `Answers`, a list of them with `to_frame()`.
+
+        >>> SentimentClassifier.from_pretrained()("I love it, it works perfectly.")["label"]
+        'positive'
+        """
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            return self([texts])[0]
+        items = listed_texts(texts)
+        header = getattr(texts, "name", None) if hasattr(texts, "iloc") else None
+        header = header if isinstance(header, str) else None
+        rows = [
+            InputRow.of(
+                Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"), header
+            )
+            for n, text in enumerate(items, start=1)
+        ]
+        present = self.predict_all(row.text for row in rows if row.text is not None)
+        names = self.added_names()
+        answers = answers_of(self.fitted, present, names, sides=self.sides_)
+        nothing = results_of_no_answer(names)
+        return Answers(
+            [
+                Answer({"text": text, **(nothing if row.text is None else next(answers))})
+                for text, row in zip(items, rows, strict=True)
+            ],
+            index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
+            columns=["text", *names],
+        )
+
+    def frame(self, table: Any, column: str) -> Any:
+        """Return a pandas DataFrame with the results for one of its columns added.
+
+        A column with the name of a result becomes input_NAME, as with `classify`.
+
+        >>> classifier.frame(comments, "comment")[["comment", "sentiment"]]  # doctest: +SKIP
+        """
+        if not hasattr(table, "columns"):
+            raise InputError(f"a pandas DataFrame is needed; got {type(table).__name__}")
+        if column not in table.columns:
+            present = ", ".join(map(repr, table.columns))
+            raise InputError(f"no column {column!r}; the table has {present}")
+        added = self(table[column]).to_frame().reindex(columns=self.added_names())
+        names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
+        labels = [
+            label if name == str(label) else name
+            for label, name in zip(table.columns, names, strict=True)
+        ]
+        renamed = table.set_axis(labels, axis=1)
+        return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
+
+    def added_names(self, *, neuron: bool = False) -> list[str]:
+        """Return the names of the results for each text; see `answers.added_names`."""
+        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """Return texts as the model processes them, without HTML tags, for `predict_all`."""
+        encoded = [self.loaded.profile.encode(without_tags(text)) for text in texts]
+        return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
+
+    def predict_all(self, texts: Iterable[str] | EncodedTexts) -> Predictions:
+        """Return all results from one pass over the texts, as arrays.
+
+        choices: int64 [N], indices into the head's own classes, `fitted.classes`, in which neutral
+        is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
+        classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
+        the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes;
+        None unless `bits`.
+        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; for a classifier
+        without familiarity, object [N]: True for a text that is too short, else None. neutral:
+        float64 [N], the probability that the text takes no side, three_probabilities: float64
+        [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
+        """
+        familiarity = self.fitted.familiarity
+        options = {"bits": self.bits, "familiarity": familiarity and familiarity.for_engine()}
+        batches = [
+            self._predictions(encoded, features, reading)
+            for encoded, features, reading in self._process(texts, **options)
+        ]
+        return Predictions._make(map(_joined, zip(*batches, strict=True)))
+
+    def _predictions(
+        self, encoded: list[bytes], features: np.ndarray, reading: Reading
+    ) -> Predictions:
+        answer = self.fitted.answer(features, self._words(encoded))
+        characters = np.array(list(map(len, encoded)))
+        bits = None
+        if reading.bits is not None:
+            bits = np.where(characters > 0, reading.bits / characters.clip(min=1), np.nan)
+        return Predictions(
+            choices=self.fitted.choose(answer.probabilities),
+            probabilities=_of_each_class(self.fitted, answer),
+            neuron=self._neuron(features),
+            stars=answer.stars,
+            bits_per_character=bits,
+            unsure=self._unsure(answer.probabilities),
+            unfamiliar=self._unfamiliar(reading, characters),
+            neutral=answer.neutral,
+            three_probabilities=_three_answers(self.fitted, answer),
+        )
+
+    def _probabilities(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return what `predict_proba` does, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        return _of_each_class(self.fitted, answer) if three is None else three
+
+    def _choices(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return the indices of what `predict` returns, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        return self.fitted.choose(answer.probabilities) if three is None else three.argmax(1)
+
+    def _scores(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return what `decision_function` does, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        if three is None:
+            return answer.scores
+        return np.asarray(np.log(three.clip(np.finfo(float).tiny)))
+
+    def _neuron(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
+        # A copy: a view would keep all features alive.
+        return features[:, self.fitted.neuron_column].copy()
+
+    def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
+        """Return texts as the model reads them, if the head uses their words."""
+        return [text.decode() for text in encoded] if self.fitted.uses_words else None
+
+    def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
+        if not self.fitted.is_binary:
+            return None
+        low, high = self.unsure_
+        return (low <= probabilities) & (probabilities <= high)
+
+    def _unfamiliar(self, reading: Reading, characters: np.ndarray) -> np.ndarray:
+        profile = self.loaded.profile
+        frame = len((profile.prefix + profile.suffix).encode())
+        short = characters - frame < SHORTEST
+        if reading.unfamiliar is None:
+            return np.array([True if is_short else None for is_short in short], dtype=object)
+        return short | reading.unfamiliar
+
+    def _found(
+        self,
+        texts: Iterable[str],
+        find: Callable[[np.ndarray, Sequence[str] | None], np.ndarray],
+    ) -> np.ndarray:
+        """Apply `find` to the features of a few texts at a time; return all results."""
+        return np.concatenate(
+            [find(features, self._words(encoded)) for encoded, features, _ in self._process(texts)]
+        )
+
+    def _process(
+        self, texts: Iterable[str] | EncodedTexts, **options: Any
+    ) -> Iterator[tuple[list[bytes], np.ndarray, Reading]]:
+        """Yield some encoded texts at a time, with their features and what else was asked for."""
+        if not isinstance(texts, EncodedTexts):
+            texts = self.encode(checked_texts(texts))
+        loaded, kind = self.loaded, self.fitted.kind
+        step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
+        with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
+            options["advance"] = self.advance or progress.advance
+            for first in range(0, max(len(texts.tokens), 1), step):
+                part = texts.tokens[first : first + step]
+                values, reading = features.read_features(loaded, part, kind, **options)
+                yield texts.encoded[first : first + step], values, reading
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "fitted_"):
+            return f"SentimentClassifier({str(self.model)!r})"
+        classes = ", ".join(map(str, self.classes_))
+        return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The caller's function, which may not pickle.
+        return {name: value for name, value in vars(self).items() if name != "advance"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "loaded_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        more_than_two = hasattr(self, "classes_") and len(self.classes_) > 2
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=False),
+            # Nothing is learned from labels, so the classes stay the same.
+            classifier_tags=ClassifierTags(poor_score=True, multi_class=more_than_two),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+            requires_fit=False,
+            no_validation=True,
+        )
+
+
+def _classes_of(head: Head, *, sides: bool) -> tuple[str, ...]:
+    """Return the names of the classes that scikit-learn's methods know."""
+    if not head.has_neutral or sides:
+        return head.classes
+    return (head.classes[0], NEUTRAL, head.classes[1])
+
+
+def _of_each_class(head: Head, answer: HeadOutput) -> np.ndarray:
+    """Return the probabilities of a head's own classes, float64 [N, C]."""
+    if not head.is_binary:
+        return answer.probabilities
+    return np.stack([1 - answer.probabilities, answer.probabilities], axis=1)
+
+
+def _three_answers(head: Head, answer: HeadOutput) -> np.ndarray | None:
+    """Return the probabilities of negative, neutral and positive, float64 [N, 3], if there are."""
+    if answer.neutral is None:
+        return None
+    return three_answers(answer.probabilities, answer.neutral, head.threshold)
+
+
+def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Return the parts of an array as one; None if there is no such array."""
+    arrays = [part for part in parts if part is not None]
+    return np.concatenate(arrays) if arrays else None
+
+
+def _checked_labels(labels: Any) -> np.ndarray:
+    """Return labels as an array; InputError if one is missing: None, NaN or pandas's NA."""
+    objects = np.asarray(labels, dtype=object)  # NumPy turns NaN among words into a word
+    if objects.ndim and any(map(_is_missing, objects.ravel())):
+        raise InputError("a label is missing (None or NaN); leave out its text, or label it")
+    array = np.asarray(labels)
+    # Such as whole numbers in a pandas column.
+    return np.array(objects.tolist()) if array.dtype == object else array
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # comparing pandas's NA with itself gives NA
+        return True
+    except ValueError:  # an array has no single truth value
+        return False
+
+
+def _are_names(labels: np.ndarray) -> bool:
+    return labels.dtype.kind not in "biuf"
+
+
+_LOADING = RLock()  # held by a thread that loads on first use
+_WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
+
+
+def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
+    """Return the classes as the labels name them: by their names, or by numbers.
+
+    Raises InputError if the labels do not fit the classes, or if one is missing.
+    """
+    checked = None if labels is None else _checked_labels(labels)
+    if checked is None or checked.ndim != 1:  # for several labels per text, or for no labels
+        return np.array(classes)
+    distinct = np.unique(checked)
+    if distinct.dtype.kind in "biuf" and len(distinct) == len(classes):
+        numbers = [number_in(name) for name in classes]  # perhaps in another order
+        are_names = set(numbers) == set(distinct.tolist())
+        return np.array(numbers, distinct.dtype) if are_names else distinct
+    if set(map(str, distinct)) <= set(classes):
+        names = np.array(classes)
+        are_numbers = distinct.dtype.kind in "iu" and all(map(_WHOLE.fullmatch, classes))
+        return np.array(list(map(int, classes))) if are_numbers else names
+    raise InputError(
+        f"the labels are {', '.join(map(str, distinct[:5]))}, but the classifier's classes are "
+        f"{', '.join(classes)}; use these names, or {len(classes)} numbers in the same order"
+        f"{'; sides=True leaves out neutral' if NEUTRAL in classes else ''}"
+    )

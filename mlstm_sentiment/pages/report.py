@@ -1,0 +1,607 @@
+"""The report of `classify`: what the negative texts say, the shares, every text to search."""
+
+import heapq
+import html
+import json
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property, partial
+from itertools import accumulate, chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files.writer import write_atomically
+from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
+from ..head.sentiment_classifier import SentimentClassifier
+from ..reading.dates import Dates, month_of
+from ..reading.no_answer import NO_TEXT, reason_of_no_answer
+from ..reading.table_model import GroupKey
+from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
+from ..rows.summary import Summary, Tally
+from ..text.glyphs import visible
+from ..text.markup import without_tags
+from ..units.sentiment_traces import orientation_of
+from ..units.unit_traces import read_texts
+from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
+from .heatmap import letters
+from .page import as_utf8, fill, page_style, script_digest
+
+TEMPLATE = Path(__file__).with_name("report.html")
+PAGE_BYTES = 2_000_000  # at most; the rows get what the rest leaves
+KEPT_CHARACTERS = 20_000_000  # of the texts that are kept for phrases, quotes and rows
+CLEAREST = 5  # texts of each class
+SET_APART = 10  # texts of each kind
+QUOTES = 3  # of a phrase
+OPEN = 4  # phrases whose quotes are open from the start
+FEW = 20  # a group or month with fewer answered texts is said to have few
+SHOWN_GROUPS = 20
+GROUP_PHRASES = 3  # of a group or month
+WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
+LONGEST = 300  # characters of a text that are shown
+LONGEST_QUOTE = 240
+_RECHECKED = 1024  # rows after which the column of dates is asked for again
+_PANEL_BYTES = 4000  # of the list of all texts, without the texts
+SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral, unsure or unfamiliar."
+KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
+ABOUT = {
+    NEUTRAL: "Neither praise nor blame, such as a plain fact.",
+    UNSURE: "The probability is near the threshold: neutral, mixed, or hard to tell.",
+    UNFAMILIAR: "Too short, or unlike the texts that the model knows. Not in the shares.",
+    NO_ANSWER: "No text, or a placeholder in its place. Not in the shares.",
+}
+LIMITS = (
+    "The model often takes sarcasm for praise, such as “Great, another update that breaks "
+    "everything.” It misses some negations, too. Read the quotes before you act on a number."
+)
+
+
+@dataclass(slots=True)
+class Entry:
+    """Equal texts with the same outcome: shown once, with their number."""
+
+    text: str
+    outcome: str
+    probability: float
+    place: int  # of the first row
+    reason: str  # why it is no answer
+    count: int = 0  # rows
+    groups: dict[GroupKey, None] = field(default_factory=dict)
+    months: dict[tuple[str | None, ...], None] = field(default_factory=dict)
+
+
+class Report:
+    """Collects what the page shows, in bounded memory, while rows are classified.
+
+    summary: counts the same rows. text_of: returns the text of a row. text_name: returns the name
+    in the output of the texts' column. about: returns what was read, in words.
+    """
+
+    def __init__(
+        self,
+        classifier: SentimentClassifier,
+        summary: Summary,
+        text_name: Callable[[], str],
+        text_of: Callable[[Mapping[str, Any]], object] | None = None,
+        about: Callable[[], str] = lambda: "",
+    ):
+        self._classifier, self._summary = classifier, summary
+        self._text_name, self._about = text_name, about
+        self._text_of = text_of or (lambda row: row.get(text_name()))
+        self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._room = KEPT_CHARACTERS
+        self._count = self._kept = 0  # rows
+        self._dates: Dates | None = None
+
+    @property
+    def _negative(self) -> str:
+        return self._classifier.fitted.classes[0]
+
+    @property
+    def _positive(self) -> str:
+        return self._classifier.fitted.classes[1]
+
+    def add(self, row: Mapping[str, Any], outcome: str) -> None:
+        """Take a classified row, and what became of it."""
+        model, month = self._summary.model, None
+        if self._dates is None or self._count % _RECHECKED == 0:  # of a stream it may change
+            self._dates = model.dates
+        if (dates := self._dates) is not None:
+            month = tuple(map(month_of, dates.readings(row.get(dates.name))[:3]))
+            self._months.setdefault(month, Tally())[outcome] += 1
+        text, self._count = self._text_of(row), self._count + 1
+        text = "" if text is None else str(text)
+        plain = visible(" ".join(without_tags(text).split()))
+        entry = self._entries.get((plain, outcome))
+        if entry is None:
+            if len(plain) > self._room:
+                return
+            self._room -= len(plain)
+            reason = reason_of_no_answer(text, self._text_name()) if outcome == NO_ANSWER else None
+            probability = row["probability"] or 0.0
+            entry = Entry(plain, outcome, probability, self._count, reason or "")
+            self._entries[plain, outcome] = entry
+        entry.count += 1
+        self._kept += 1
+        if self._summary.by is not None:
+            entry.groups[model.group_key(row.get(self._summary.by))] = None
+        if month is not None:
+            entry.months[month] = None
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The texts in the order of their first rows; read it when all rows are added."""
+        return list(self._entries.values())
+
+    @cached_property
+    def _phrases(self) -> Phrases:
+        return Phrases(entry.text for entry in self.entries)
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, Comparison]:
+        """What the negative texts have that the others have not, and what the positive ones."""
+        sides = {self._negative: 0, self._positive: 1, **dict.fromkeys(self._summary.middle, 2)}
+        groups = np.array([sides.get(entry.outcome, -1) for entry in self.entries], np.int64)
+        found = self._phrases.compare(groups)
+        nothing = Comparison(0, 0, 0, 0, [])
+        negative, positive, *_ = [*found, nothing, nothing]
+        return negative, positive
+
+    @property
+    def _numbered(self) -> list[Phrase]:
+        """The phrases on the page in their order."""
+        return [phrase for comparison in self.comparisons for phrase in comparison.phrases]
+
+    def lines(self) -> list[str]:
+        """Return the phrases for people: short tables, or that there are none."""
+        sides = list(map(visible, (self._negative, self._positive)))
+        lines = []
+        for side, comparison in zip(sides, self.comparisons, strict=True):
+            lines += comparison.lines(side)
+        none = f"no word or phrase is more frequent in {' or '.join(sides)} texts than by chance"
+        return lines or [f"{none} ({self.comparisons[0].tried:,} tried)"]
+
+    def write(self, path: Path, source: str) -> None:
+        """Write the page, whole or not at all. source: where the rows are from."""
+        content = self.page(source).encode("utf-8", errors="replace")
+        write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+    def page(self, source: str) -> str:
+        """Return the page."""
+        template = TEMPLATE.read_text(encoding="utf-8")
+        name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
+        negative, positive = self.comparisons
+        panels = [
+            self._phrase_panel(negative, self._negative, 0),
+            self._phrase_panel(positive, self._positive, len(negative.phrases)),
+            self._by_group(),
+            self._over_time(),
+            self._overall(),
+            f'<section class="panel"><h2>What this page cannot see</h2><p>{LIMITS}</p></section>',
+            self._clearest_texts(),
+            self._set_apart(),
+        ]
+        content = {
+            "style": page_style(),
+            "script_digest": script_digest(template),
+            "title": f"What the texts in {name} say",
+            "lead": self._lead(),
+            "about": f"{name}{self._about() and f': {_safe(self._about())}'}",
+            "panels": "\n".join(filter(None, panels)),
+            "footer": self._footer(),
+        }
+        size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())
+        content["rows"], content["data"] = self._rows(PAGE_BYTES - size)
+        return fill(template, content)
+
+    def _lead(self) -> str:
+        total = self._summary.total
+        positive, *middle, negative = self._summary.outcomes
+        if not total.answered:
+            return "No text got an answer."
+        low, high = map(_percent, total.interval(negative))
+        others = [
+            f"{_percent(total.share(outcome))} {_safe(outcome)}" for outcome in (*middle, positive)
+        ]
+        return (
+            f"Of {total.answered:,} texts, <b>{_percent(total.share(negative))} are "
+            f"{_safe(negative)}</b> (95&nbsp;% interval {low} to {high}), "
+            f"{_listed(others)}.{SIDES_ONLY if self._summary.sides else ''}"
+        )
+
+    def _phrase_panel(self, comparison: Comparison, side: str, first: int) -> str:
+        """Return the phrases of a side. first: the number of its first phrase on the page."""
+        shown: set[int] = set()
+        items = [
+            self._phrase(phrase, comparison, side, first + n, shown)
+            for n, phrase in enumerate(comparison.phrases)
+        ]
+        rule = (
+            f"{comparison.tried:,} words and phrases were tried, those in at least {LEAST_TEXTS} "
+            f"of {comparison.chosen + comparison.others:,} different texts. "
+        )
+        if comparison.differing:
+            rule += (
+                f"{comparison.differing:,} are more frequent here: their intervals exclude zero. "
+                "Those in mostly the same texts are shown as one. If the answers were chance, "
+                "nothing would be listed in 19 of 20 tables."
+            )
+        else:
+            rule += "None is more frequent here by more than chance: no interval excludes zero."
+        title = f"What the {_safe(side)} texts have that the others have not"
+        cut = self._count - self._kept
+        kept = f" {cut:,} further rows were not looked at, to save memory." if cut else ""
+        kind = "high" if side == self._positive else "low"
+        body = f'<div class="phrases {kind}">{"".join(items)}</div>' if items else ""
+        return _panel(title, f'{body}<p class="hint">{rule}{kept}</p>')
+
+    def _phrase(
+        self,
+        phrase: Phrase,
+        sizes: Comparison,
+        side: str,
+        number: int,
+        shown: set[int],
+    ) -> str:
+        """Return a phrase with its counts, interval and quotes.
+
+        sizes: of the texts compared. number: of the phrase on the page. shown: what is quoted.
+        """
+        is_positive = side == self._positive
+        kind = "high" if is_positive else "low"
+        limit = max(phrase.high for phrase in self._numbered)
+        chart = interval_chart(phrase.log_odds, phrase.low, phrase.high, limit, kind)
+        folded = ", ".join(f"{_safe(name)} ({count:,})" for name, count in phrase.folded)
+        also = f"<br>With it: {folded}" if folded else ""
+        texts = [n for n in phrase.texts.tolist() if self.entries[n].outcome == side]
+        clear = sorted(texts, key=partial(self._clearness, is_positive=is_positive))
+        quoted = sorted(clear, key=shown.__contains__)[:QUOTES]
+        shown.update(quoted)
+        quotes = "".join(self._quote(self.entries[n], phrase.name) for n in quoted)
+        return (
+            f"<details{' open' if len(shown) <= OPEN * QUOTES else ''}>"
+            f"<summary><b>{_safe(phrase.name)}</b> <span>{phrase.chosen:,} of {sizes.chosen:,} "
+            f"{_safe(side)} texts, {phrase.others:,} of {sizes.others:,} others</span>{chart}"
+            f'</summary><p class="hint">Log-odds {phrase.in_words}{also}</p>{quotes}'
+            f'<button type="button" data-phrase="{number}" data-answer="{_safe(side)}">'
+            f"Show all {len(texts):,} in the table</button></details>"
+        )
+
+    def _clearness(self, number: int, *, is_positive: bool) -> float:
+        probability = self.entries[number].probability
+        return -probability if is_positive else probability
+
+    def _quote(self, entry: Entry, phrase: str) -> str:
+        """Return a quote with the phrase marked; of a long text the part around the phrase."""
+        match = pattern_of(phrase).search(entry.text)
+        start, end = match.span() if match else (0, 0)
+        begin = max(0, min(start - LONGEST_QUOTE // 3, len(entry.text) - LONGEST_QUOTE))
+        begin = begin if len(entry.text) > LONGEST_QUOTE else 0
+        stop = max(begin + LONGEST_QUOTE, end)
+        parts = [entry.text[begin:start], entry.text[start:end], entry.text[end:stop]]
+        before, own, after = map(html.escape, parts)
+        marked = f"{before}<mark>{own}</mark>{after}" if match else before + own + after
+        cut = "\u2026" * (begin > 0), "\u2026" * (stop < len(entry.text))
+        return f"<blockquote>{cut[0]}{marked}{cut[1]}<footer>{_place(entry)}</footer></blockquote>"
+
+    def _by_group(self) -> str:
+        groups = self._summary.groups
+        if not groups or self._summary.model.group_dates is not None:
+            return ""
+        name_of = self._summary.model.group_name
+        order = sorted(groups, key=lambda name: self._rank(groups[name]))
+        shown = order[:SHOWN_GROUPS]
+        own = [next(map(name_of, entry.groups), "") for entry in self.entries]
+        phrases = self._phrases_by(own, shown)
+        rows = []
+        for name in shown:
+            share = share_of(groups[name], self._negative)
+            button = (
+                f'<button type="button" class="quiet" data-group="{_safe(name)}">'
+                f"{_cell(visible(name))}</button>"
+            )
+            bar = share_bar(share, "low") if share.rows else ""
+            said = share.in_words if share.rows else ""
+            rows.append((button, f"{share.rows:,}{_few(share)}", said, bar, phrases.get(name, "")))
+        negative = _safe(self._negative)
+        names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
+        title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
+        rest = [groups[name] for name in order[SHOWN_GROUPS:]]
+        more = (
+            f"{len(rest):,} more groups, {sum(t.answered for t in rest):,} texts." if rest else ""
+        )
+        hints = [*self._hints([groups[name] for name in shown]), more, self._summary.limit_note]
+        return _panel(title, _table(names, rows) + _hint(hints))
+
+    def _rank(self, tally: Tally) -> tuple[bool, float]:
+        """Return what sorts the worst group first; those with few texts come last, by size."""
+        is_few = tally.answered < FEW
+        return is_few, -(tally.answered if is_few else tally.share(self._negative))
+
+    def _phrases_by(self, own: Sequence[str], shown: Sequence[str]) -> dict[str, str]:
+        """Return what negative texts of each group say more often than those of all others.
+
+        own: the group of each entry, or nothing. shown: those that are compared with all others.
+        """
+        numbers = {name: number for number, name in enumerate(shown)}
+        groups = np.array(
+            [
+                numbers.get(group, len(shown)) if entry.outcome == self._negative else -1
+                for entry, group in zip(self.entries, own, strict=True)
+            ],
+            np.int64,
+        )
+        found = self._phrases.compare(groups, GROUP_PHRASES)
+        return {
+            name: ", ".join(f"{_safe(p.name)} ({p.chosen:,})" for p in comparison.phrases)
+            for name, comparison in zip(shown, found, strict=False)
+        }
+
+    def _hints(self, tallies: Sequence[Tally]) -> list[str]:
+        few = sum(tally.answered < FEW for tally in tallies)
+        return [f"Few: fewer than {FEW} texts, so that the share says little."] if few else []
+
+    def _over_time(self) -> str:
+        if (dates := self._summary.model.dates) is None:
+            return ""
+        months: dict[str | None, Tally] = {}
+        for key, tally in self._months.items():
+            months.setdefault(dates.settled(key), Tally()).update(tally)
+        undated = months.pop(None, Tally()).answered
+        points = [share_of(months[m], self._negative, m) for m in sorted(filter(None, months))]
+        points = [point for point in points if point.rows]
+        if len(points) < 2:
+            return ""
+        months_of_points = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
+        gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
+        times = list(accumulate(gaps, initial=0))
+        negative = _safe(self._negative)
+        chart = time_chart(points, times, f"share of {negative} texts by month")
+        settled = cache(dates.settled)
+        own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
+        phrases = self._phrases_by(own, [point.name for point in points])
+        rows = [
+            (
+                f'<button type="button" class="quiet" data-month="{p.name}">{p.name}</button>',
+                f"{p.rows:,}{_few(p)}",
+                p.in_words,
+                phrases.get(p.name, ""),
+            )
+            for p in points
+        ]
+        names = ("month", "#texts", f"#{negative}", f"more often in its {negative} texts")
+        hints = self._hints([months[point.name] for point in points])
+        hints += [] if dates.is_order_known else [dates.order_note]
+        hints += [f"Without a date, and left out: {undated:,}."] if undated else []
+        return _panel(
+            f"Share of {negative} texts by month (column {_safe(dates.name)})",
+            f"{chart}{_hint(hints)}<details open><summary>As a table</summary>"
+            f"{_table(names, rows)}</details>",
+        )
+
+    def _overall(self) -> str:
+        total = self._summary.total
+        positive, *middle, negative = self._summary.outcomes
+        kinds = [("low", negative), *((KINDS[o], o) for o in middle[::-1]), ("high", positive)]
+        bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
+        rows = []
+        for kind, outcome in kinds:
+            share = share_of(total, outcome)
+            key = f'<span class="key {kind}"></span> {_safe(outcome)}'
+            rows.append((key, f"{total[outcome]:,}", share.in_words if total.answered else ""))
+        for outcome in self._summary.apart:
+            rows.append((f"{outcome} (set apart)", f"{total[outcome]:,}", ""))
+        rows.append(("all rows", f"{total.total():,}", ""))
+        return _panel("Overall", bar + _table(("answer", "#rows", "#share"), rows))
+
+    def _clearest_texts(self) -> str:
+        fitted = self._classifier.fitted
+        chosen = []
+        for side, is_positive in ((self._negative, False), (self._positive, True)):
+            # A label that was corrected, or is by another threshold, is not clear.
+            numbers = [
+                n
+                for n, entry in enumerate(self.entries)
+                if entry.outcome == side and (entry.probability > fitted.threshold) == is_positive
+            ]
+            clear = partial(self._clearness, is_positive=is_positive)
+            chosen.append([self.entries[n] for n in heapq.nsmallest(CLEAREST, numbers, key=clear)])
+        shown = [_cut(entry.text, LONGEST) for entries in chosen for entry in entries]
+        coloured = iter(self._coloured(shown))
+        columns = []
+        for outcome, entries in zip(fitted.classes, chosen, strict=True):
+            quotes = "".join(
+                f'<blockquote class="mirror">{next(coloured)}<footer>{_place(entry)}, '
+                f"probability of {_safe(self._positive)} {entry.probability:.3f}"
+                "</footer></blockquote>"
+                for entry in entries
+            )
+            columns.append(_panel(f"Clearest {_safe(outcome)} texts", quotes or "<p>None.</p>"))
+        return f'<div class="pair">{"".join(columns)}</div>'
+
+    def _coloured(self, texts: Sequence[str]) -> Iterable[str]:
+        """Return the texts with their letters coloured by the sentiment unit."""
+        loaded, fitted = self._classifier.loaded, self._classifier.fitted
+        if not texts or not all(map(loaded.profile.clean, texts)):
+            return map(html.escape, texts)
+        options = {"show_progress": False, **orientation_of(fitted, areas=None)}
+        traces = read_texts(loaded, texts, [fitted.neuron], **options).oriented()
+        return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
+
+    def _set_apart(self) -> str:
+        columns = []
+        for outcome in ABOUT:
+            if outcome not in [*self._summary.middle, *self._summary.apart]:
+                continue
+            count = self._summary.total[outcome]
+            own = (e for e in self.entries if e.outcome == outcome and e.reason != NO_TEXT)
+            quotes = "".join(
+                f"<blockquote>{_cell(entry.text)}<footer>{_place(entry)}"
+                f"{entry.reason and f': {entry.reason}'}</footer></blockquote>"
+                for entry, _ in zip(own, range(SET_APART), strict=False)
+            )
+            button = (
+                f'<button type="button" data-answer="{_safe(outcome)}">'
+                "Show all in the table</button>"
+            )
+            body = f'<p class="hint">{ABOUT[outcome]}</p>{quotes}{button if count else "None."}'
+            columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
+        return f'<div class="pair">{"".join(columns)}</div>'
+
+    def _rows(self, room: int) -> tuple[str, str]:
+        """Return the panel of all texts, and its data, in at most `room` bytes together."""
+        columns = self._label_columns()
+        shown, data = len(self.entries), self._packed(len(self.entries), columns)
+        while len(data) > room - _PANEL_BYTES and shown:
+            shown = int(0.95 * shown * max(room - _PANEL_BYTES, 0) / len(data))
+            data = self._packed(shown, columns)
+        is_cut = shown < len(self.entries)
+        cut = f" (the first {shown:,} of {len(self.entries):,})" if is_cut else ""
+        selects = "".join(
+            f'<label>{self._named(name)} <select id="{name}"><option value="">all</option>'
+            "</select></label>"
+            for name in ("answer", *columns)
+        )
+        head = "".join(
+            f'<th scope="col" class="{name}" aria-sort="none">'
+            f'<button type="button" class="quiet">{self._named(name)}</button></th>'
+            for name in ("row", "text", "times", "answer", "sentiment", *columns)
+        )
+        return (
+            '<section class="panel" id="rows" tabindex="-1" aria-labelledby="all">'
+            f'<h2 id="all">All texts{cut}</h2><div class="controls">'
+            '<label>search <input type="search" id="search" autocomplete="off" '
+            f'placeholder="battery &quot;did not&quot;"></label>{selects}</div>'
+            '<p id="filter" hidden><span></span> <button type="button">Show all texts</button></p>'
+            '<p class="hint" id="found" role="status">This list needs JavaScript.</p>'
+            '<div class="wide" role="region" aria-label="All texts" tabindex="0"><table><thead>'
+            f"<tr>{head}</tr></thead><tbody></tbody></table></div>"
+            '<div class="actions"><button type="button" id="before">Previous 100</button>'
+            '<button type="button" id="after">Next 100</button></div></section>'
+        ), data
+
+    def _named(self, column: str) -> str:
+        """Return the heading of a column of the list; groups have that of the table."""
+        return _safe(str(self._summary.by)) if column == "group" else column
+
+    def _packed(self, count: int, columns: Mapping[str, list[list[str]]]) -> str:
+        """Return the data of the first texts: JSON, compressed, in letters that HTML allows."""
+        shown = self.entries[:count]
+        data = {
+            "texts": [_cut(entry.text, LONGEST) for entry in shown],
+            "rows": [entry.place for entry in shown],
+            "times": [entry.count for entry in shown],
+            "reasons": [entry.reason for entry in shown],
+            "sentiment": [
+                None if e.outcome == NO_ANSWER else round(200 * e.probability - 100) for e in shown
+            ],
+            "labels": {
+                "answer": _coded([[entry.outcome] for entry in shown]),
+                **{name: _coded(labels[:count]) for name, labels in columns.items()},
+            },
+            "phrases": [[p.name, p.texts[p.texts < count].tolist()] for p in self._numbered],
+        }
+        return b64encode(zlib.compress(json.dumps(data).encode())).decode()
+
+    def _label_columns(self) -> dict[str, list[list[str]]]:
+        """Return the groups and the months of each entry, if the table has them."""
+        model, columns = self._summary.model, {}
+        if self._summary.by is not None and model.group_dates is None:
+            columns["group"] = [list(map(model.group_name, entry.groups)) for entry in self.entries]
+        if (dates := model.dates) is not None:
+            settled = cache(dates.settled)
+            months = [map(settled, entry.months) for entry in self.entries]
+            columns["month"] = [list(filter(None, dict.fromkeys(own))) for own in months]
+        return columns
+
+    def _footer(self) -> str:
+        from ..version import installed_version
+
+        tagged = self._summary.tagged
+        tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
+        model = _safe(as_utf8(self._classifier.loaded.folder.name))
+        return (
+            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the "
+            f"model {model}. Shares are of the texts that got an answer; intervals are "
+            "95&nbsp;% (Wilson) and say nothing about the model's own mistakes. Phrases by "
+            "log-odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008), "
+            "intervals by shuffled answers (Westfall and Young 1993); equal texts count once. The "
+            "colours show one unit of the model after each letter; the answer uses all units and "
+            f"the words.{tags}</p>"
+        )
+
+
+def share_of(tally: Tally, outcome: str, name: str = "") -> Share:
+    """Return an outcome's share of the answered rows."""
+    return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
+
+
+def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return the names, and the number of each row's name; several numbers if it has several."""
+    names = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
+    codes = [[names[name] for name in own] for own in labels]
+    return {
+        "names": list(map(visible, names)),
+        "codes": [own[0] if len(own) == 1 else own for own in codes],
+    }
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)}, and {last}" if first else f"and {last}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}".replace("%", "&nbsp;%")
+
+
+def _safe(text: str) -> str:
+    return html.escape(visible(text))
+
+
+def _cell(text: str) -> str:
+    return html.escape(_cut(text, LONGEST))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}\u2026"
+
+
+def _place(entry: Entry) -> str:
+    return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
+
+
+def _few(share: Share) -> str:
+    return " (few)" if share.rows < FEW else ""
+
+
+def _hint(sentences: Iterable[str]) -> str:
+    said = " ".join(filter(None, sentences))
+    return f'<p class="hint">{said}</p>' if said else ""
+
+
+def _panel(title: str, body: str) -> str:
+    return f'<section class="panel"><h2>{title}</h2>{body}</section>'
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML. A name with # before it heads numbers; | heads bars."""
+    kinds = [{"#": "number", "|": "bar-cell"}.get(name[0], "") for name in names]
+    head = "".join(
+        f'<th scope="col" class="{kind}">{name.strip("#|")}</th>'
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td class="{k}">{cell}</td>' for cell, k in zip(row, kinds, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
+    head, body = f"<thead><tr>{head}</tr></thead>", f"<tbody>\n{body}</tbody>"
+    label = html.escape(names[0].strip("#"))
+    region = f'<div class="wide" role="region" aria-label="by {label}" tabindex="0">'
+    return f"{region}<table>{head}{body}</table></div>"

@@ -1,0 +1,248 @@
+"""The rows of a table to classify: their texts, their names in the output, their batches."""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+from ..text.markup import without_tags
+from .inputs import Position
+from .no_answer import reason_of_no_answer
+from .progress import ProgressBar
+from .records import Record
+from .source import Source
+from .table_model import TableModel
+from .texts import KeyChooser, describe_table, unicode_text
+
+BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
+FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
+BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
+OF_A_CELL = 64  # characters of overhead for a value
+RENAMED = "input_"
+CHECK_SECONDS = 2.0  # of checking a file before a terminal shows the progress
+
+log = logging.getLogger(__name__)
+
+
+class OwnNames:
+    """Maps the keys of the input rows to their names in the output.
+
+    A key that is also the name of a result becomes input_KEY. No two keys get the same name.
+
+    added: the names of the results. keys: all keys known beforehand; any other key is named when
+    the first row with it arrives, and keeps that name.
+    """
+
+    def __init__(self, added: Sequence[str], keys: Collection[str] = ()):
+        self.added = added
+        self._names: dict[str, str] = {}  # by key
+        self._reported: set[str] = set()
+        self.of(keys)
+
+    def of(self, keys: Collection[str]) -> list[str]:
+        """Return the names of the keys of a row, or of all rows, in their order."""
+        return [self._name(key, keys) for key in keys]
+
+    def values(self, record: Record) -> Record:
+        """Return a row's own values by their names; a new name is logged once."""
+        names = self.of(record)
+        self._report(dict(zip(record, names, strict=True)), record.place)
+        values = Record(zip(names, record.values(), strict=True))
+        values.place = record.place
+        return values
+
+    def _report(self, names: Mapping[str, str], place: str) -> None:
+        new = {k: name for k, name in names.items() if name != k and k not in self._reported}
+        self._reported |= new.keys()
+        if new:
+            log.info(
+                "%s: renamed %s of the input to %s", place, ", ".join(new), ", ".join(new.values())
+            )
+
+    def _name(self, key: str, others: Collection[str]) -> str:
+        if key not in self.added and not key.startswith(RENAMED):
+            return key  # no other key gets this name; not stored: a stream may have ever more keys
+        if key not in self._names:
+            used = {*self.added, *self._names.values()}
+            name = key
+            while name in used or (name != key and name in others):
+                name = RENAMED + name
+            self._names[key] = name
+        return self._names[key]
+
+
+class InputRow(NamedTuple):
+    """A record with its text, as the classifier gets it."""
+
+    record: Record
+    text: str | None  # None if there is none, or if it is a placeholder: no answer
+    had_tags: bool = False
+
+    @classmethod
+    def of(cls, record: Record, text: str | None, header: str | None = None) -> "InputRow":
+        """Return the row of a record with this text.
+
+        header: of the column of texts, if they are in one.
+        """
+        has_tags = text is not None and without_tags(text) != text
+        return cls(record, None if reason_of_no_answer(text, header) else text, has_tags)
+
+
+class Rows:
+    """The rows of a source, with the keys that they have.
+
+    A file is read through when this is made, so that a late fault is reported before hours of work,
+    and since records of JSON may have different keys. Of another pipe the first row is read, and
+    standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
+    the column of groups is not a key.
+
+    keys: all keys of the rows; [] of standard input. key: chooses that of the texts. model: what
+    the columns mean, by all rows of a file, or those of a stream that have arrived. tagged: how
+    many of the texts read so far had HTML tags.
+    """
+
+    def __init__(self, source: Source):
+        self.source, self.key, self.tagged = source, source.key(), 0
+        self.model = TableModel(source.by, lambda: self.key.keys)
+        self._position = Position()
+        self._first: list[InputRow] = []
+        self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
+        if source.is_repeatable:
+            self.keys = self._checked_keys()
+        elif source.is_stream:
+            self.keys = []
+        else:
+            self._rest = self._read()
+            self._first = [next(self._rest)]
+            self.keys = list(self._first[0].record)
+        if source.by and self.keys and source.by not in self.keys:
+            present = ", ".join(map(repr, self.keys))
+            raise InputError(f"--by {source.by}: no such column; the input has {present}")
+
+    @property
+    def about(self) -> str:
+        """What was read, in words: format, rows, rows left out, the column of the text."""
+        if (table := self.key.table) is None:
+            return "texts, one a line"
+        about = describe_table(table, {"text": (self.key.key, "--text-key")})
+        return about.removeprefix(f"{table.location}: ")
+
+    @property
+    def fraction(self) -> float | None:
+        """The fraction of a file that has been read, above 0 and at most 1; None if unknown."""
+        return self._position.fraction
+
+    def batches(self, first_sizes: Iterable[int] = ()) -> Iterator[list[InputRow]]:
+        """Yield the rows in batches, of standard input those that have arrived; see `in_batches`.
+
+        Warns at the end if no row has the column of groups.
+        """
+        by = self.source.by
+        is_missing = by is not None and by not in self.keys
+        for batch in self._batches(first_sizes):
+            if not self.source.is_repeatable:
+                for row in batch:
+                    self.model.add(row.record)
+            self.tagged += sum(row.had_tags for row in batch)
+            is_missing = is_missing and not any(by in row.record for row in batch)
+            yield batch
+        if is_missing:
+            log.warning("--by %s: no row has such a column; name one that the rows have", by)
+
+    def _batches(self, first_sizes: Iterable[int]) -> Iterator[list[InputRow]]:
+        if not self.source.is_stream:
+            rows = self._read() if self._rest is None else chain(self._first, self._rest)
+            yield from in_batches(rows, None, first_sizes)
+            return
+        records = self.source.arriving()
+        are_alike = records.has_equal_keys
+        stream = rows_of(records, self.key, self.source.name, are_alike=are_alike)
+        yield from in_batches(stream, lambda: records.waiting, first_sizes)
+
+    def _read(self) -> Iterator[InputRow]:
+        source = self.source
+        records = source.records(self._position)
+        return rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
+
+    def _checked_keys(self) -> list[str]:
+        source, position, keys, number = self.source, Position(), dict[str, None](), 0
+        with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
+            for number, record in enumerate(source.all_records(position), start=1):
+                unicode_text(self.key.value(record), record.place)  # refuses what is no text
+                if source.has_equal_keys:
+                    self.key.require(source.name)
+                keys |= dict.fromkeys(record)
+                self.model.add(record)
+                if fraction := position.fraction:  # unknown for Parquet
+                    progress.expect(round(number / fraction))
+                progress.advance(1)
+        source.shard.check(number)
+        self.key.conclude(source.name)
+        return list(keys)
+
+
+def rows_of(
+    records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
+) -> Iterator[InputRow]:
+    """Yield the records with their texts; the first ones may lack the key.
+
+    are_alike: whether all records have the same keys. Raises InputError for a value that is not a
+    text, and if there is no record or none has the key: at the first record if they are alike, else
+    at the end of the input.
+    """
+    for record in records:
+        text = unicode_text(key.value(record), record.place)
+        if are_alike:
+            key.require(location)
+        yield InputRow.of(record, text, key.header_in(record))
+    key.conclude(location)
+
+
+def in_batches(
+    rows: Iterable[InputRow],
+    waiting: Callable[[], bool] | None = None,
+    first_sizes: Iterable[int] = (),
+) -> Iterator[list[InputRow]]:
+    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, or fewer if rows are long.
+
+    waiting: for a stream, whether more rows have arrived; if not, a batch ends. The rows before a
+    faulty one are then yielded, too, since a stream cannot be read again. first_sizes: those of the
+    first batches, if they are known.
+    """
+    batch: list[InputRow] = []
+    sizes = iter(first_sizes)
+    known = next(sizes, None)
+    characters, size = 0, FIRST_ROWS
+    try:
+        for row in rows:
+            batch.append(row)
+            characters += _extent(row.record)
+            if known is not None:
+                is_full = len(batch) == known
+            else:
+                is_full = len(batch) >= size or characters >= BATCH_CHARACTERS
+                is_full = is_full or (waiting is not None and not waiting())
+            if is_full:
+                yield batch
+                batch, characters, size = [], 0, min(2 * size, BATCH_ROWS)
+                known = next(sizes, None)
+    except InputError:
+        if batch and waiting is not None:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+def _extent(record: Record) -> int:
+    """Return about how many characters a record takes, nested values included."""
+    size, left = 0, list[Any](record.values())
+    while left:
+        value = left.pop()
+        size += OF_A_CELL + (len(value) if isinstance(value, (str, bytes)) else 0)
+        if isinstance(value, Mapping):
+            left += [*value, *value.values()]
+        elif isinstance(value, (list, tuple, set)):
+            left += value
+    return size

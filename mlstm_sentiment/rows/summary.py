@@ -1,0 +1,164 @@
+"""Counts classified rows by their outcome: over all of them, and by group or month."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
+from ..reading.table_model import GroupKey, TableModel, all_months
+from ..text.glyphs import visible
+
+if TYPE_CHECKING:
+    from ..head.head import Head
+
+OTHER_GROUPS = "(others)"
+MOST_GROUPS = 100_000  # counted separately
+SHOWN_GROUPS = 20  # printed, the largest
+LONGEST_NAME = 30  # characters of a group's name that are printed
+NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
+Z = 1.959964  # of a 95 % interval
+
+
+class Tally(Counter[str]):
+    """The number of rows of each outcome."""
+
+    @property
+    def answered(self) -> int:
+        """The number of rows in the shares: neither unfamiliar nor without an answer."""
+        return self.total() - self[UNFAMILIAR] - self[NO_ANSWER]
+
+    def share(self, outcome: str) -> float:
+        """Return an outcome's fraction of the answered rows; NaN if there are none."""
+        return self[outcome] / self.answered if self.answered else math.nan
+
+    def interval(self, outcome: str) -> tuple[float, float]:
+        """Return the 95 % interval of `share` (Wilson 1927); 0 to 1 if there are no rows."""
+        n, p = self.answered, self.share(outcome)
+        if not n:
+            return 0.0, 1.0
+        middle, scale = p + Z**2 / (2 * n), 1 + Z**2 / n
+        margin = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+        return max((middle - margin) / scale, 0.0), min((middle + margin) / scale, 1.0)
+
+
+class Summary:
+    """Counts rows as they are classified.
+
+    by: the column whose values are groups, by its name in the output. Dates are grouped by month.
+    sides: whether the rows are labelled with two sides only. model: what the columns of all rows
+    mean. Default: by the rows that are counted.
+    """
+
+    def __init__(
+        self,
+        fitted: "Head",
+        by: str | None = None,
+        *,
+        sides: bool = False,
+        model: TableModel | None = None,
+    ):
+        names = fitted.classes
+        middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
+        self.sides = sides
+        self._several_labels = fitted.several_labels
+        self.middle = [] if sides else middle  # outcomes between the two classes
+        self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
+        self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
+        self.by = by
+        self.total = Tally()
+        self._tallies: dict[GroupKey, Tally] = {}
+        self.model = TableModel(by) if model is None else model
+        self._is_typing = model is None
+        self.tagged = 0  # rows whose text had HTML tags
+
+    def add(self, row: Mapping[str, Any]) -> str:
+        """Count a classified row; return its outcome."""
+        outcome = outcome_of(row, several_labels=self._several_labels)
+        self.total[outcome] += 1
+        if self._is_typing:
+            self.model.add(row)
+        if self.by is not None:
+            key = self.model.group_key(row.get(self.by))
+            if key not in self._tallies and len(self._tallies) >= MOST_GROUPS:
+                key = OTHER_GROUPS
+            self._tallies.setdefault(key, Tally())[outcome] += 1
+        return outcome
+
+    @property
+    def groups(self) -> dict[str, Tally]:
+        """The counts of each group, by its name."""
+        groups: dict[str, Tally] = {}
+        for key, tally in self._tallies.items():
+            groups.setdefault(self.model.group_name(key), Tally()).update(tally)
+        return groups
+
+    def largest_groups(self) -> dict[str, Tally]:
+        """Return the largest groups, largest first, months in their order; others are added up.
+
+        Of equally large months, the newest are returned.
+        """
+        groups = self.groups
+        by_month = self.model.group_dates is not None
+        size = {name: (tally.total(), name * by_month) for name, tally in groups.items()}
+        ordered = sorted(size, key=size.__getitem__, reverse=True)
+        ordered.sort(key=OTHER_GROUPS.__eq__)
+        largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
+        if all_months(largest):
+            largest.sort()
+        shown = {name: groups[name] for name in largest}
+        for name in others:
+            shown.setdefault(OTHER_GROUPS, Tally()).update(groups[name])
+        return shown
+
+    @property
+    def limit_note(self) -> str:
+        """Sentences for people on what is not known of the groups; else empty."""
+        dates = self.model.group_dates
+        parts = []
+        if dates is not None and not dates.is_order_known:
+            parts.append(dates.order_note)
+        if len(self._tallies) > MOST_GROUPS:
+            parts.append(f"Only the first {MOST_GROUPS:,} groups are counted separately.")
+        return " ".join(parts)
+
+    def lines(self) -> list[str]:
+        """Return the counts for people: a line, then one for each group."""
+        others = self.total.keys() - {*self.outcomes, *self.apart}
+        outcomes = [*self.outcomes, *sorted(others), *self.apart]
+        parts = [_part(self.total, outcome) for outcome in outcomes]
+        tags = f"; HTML tags left out in {self.tagged:,}" if self.tagged else ""
+        rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
+        asked = "; two sides only, as asked" if self.sides else ""
+        lines = [f"{rows}: {', '.join(parts)}{tags}{asked}"]
+        if not self._tallies:
+            return lines
+        cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
+        for name, tally in self.largest_groups().items():
+            shown = name if len(name) <= LONGEST_NAME else f"{name[:NAME_END]}...{name[-NAME_END:]}"
+            cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
+            cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            pairs = list(zip(row, widths, strict=True))
+            first, *rest = pairs
+            lines.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
+        return [*lines, self.limit_note] if self.limit_note else lines
+
+
+def _part(tally: Tally, outcome: str) -> str:
+    is_answer = outcome not in (UNFAMILIAR, NO_ANSWER) and tally.answered
+    share = f" ({tally.share(outcome):.0%})".replace("%", " %") if is_answer else ""
+    return f"{tally[outcome]:,} {visible(outcome)}{share}"
+
+
+def outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
+    """Return what became of a classified row: its label.
+
+    several_labels: whether the classifier wrote `labels`; else this is a column of the input.
+    """
+    if not several_labels:
+        return str(row["label"])
+    if row["labels"] is None:
+        return NO_ANSWER
+    return word_of(", ".join(row["labels"]) or NO_LABEL, unfamiliar=row["unfamiliar"])

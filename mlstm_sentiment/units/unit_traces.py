@@ -1,0 +1,243 @@
+"""The values of chosen units under every character of a text.
+
+A character has the values after the token that covers its last byte. White space at the beginning
+of a subword token has the values before the token: they belong to the previous word.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..engine.engine import as_model
+from ..engine.interface import TextModel
+from ..engine.kinds import FeatureKind, StateName
+from ..engine.pieces import in_pieces
+from ..errors import InputError, is_whole
+from ..head.head import Head
+from ..reading.progress import ProgressBar
+from ..text.glyphs import visible
+from ..text.profiles import TextProfile, checked_texts
+from .trace import highest_variance_units, values_per_byte
+
+_ONE_STATE = ("gru", "transformer")  # cells whose only state is the hidden one
+
+
+@dataclass(frozen=True)
+class UnitTrace:
+    """One text and the values of the units after each of its characters (code points).
+
+    >>> trace = read_texts("amazon_1024", ["so good"], units=[388]).traces[0]
+    >>> trace.text, trace.values.shape
+    ('so good', (7, 1))
+    """
+
+    text: str
+    """C characters, as shown."""
+    offsets: np.ndarray
+    """int64 [C + 1]: each one's first byte in the text as read, without frame."""
+    values: np.ndarray
+    """float32 [C, U], after the character's last byte."""
+    before: np.ndarray
+    """float32 [U], after the frame that precedes the first character."""
+    verdict: str = ""
+    """The classifier's answer for the text, in words; `heatmap` adds it."""
+
+
+@dataclass(frozen=True)
+class UnitTraces:
+    """Several texts, the units that were traced, and the model that read them.
+
+    >>> traces = read_texts("amazon_1024", ["so good", "so bad"], units=[388, 5])
+    >>> len(traces.traces), traces.units, traces.layer
+    (2, [388, 5], 0)
+    """
+
+    traces: list[UnitTrace]
+    """One for each text."""
+    units: list[int]
+    """U units, in the order of the columns of `UnitTrace.values`."""
+    state: StateName
+    """The half of the state that the values are of."""
+    layer: int
+    """Counted from 0."""
+    model: dict[str, Any] = field(default_factory=dict)
+    """What the model is: its name, digest, architecture, text profile and provenance."""
+    poles: tuple[str, str] | None = None
+    """The names of the classes: the negative, the positive one."""
+    polarities: Mapping[int, int] = field(default_factory=dict)
+    """By unit, where it is known: 1 if its high values mean positive, -1 if its low ones do."""
+    turned: Sequence[int] = ()
+    """Units whose values have the opposite of the model's sign."""
+
+    def legend(self, index: int) -> tuple[str, str]:
+        """Return the labels of a unit's scale: its name, and the value and meaning of each end."""
+        limit, unit = self.ranges()[index], self.units[index]
+        low, high = self.meanings()[index] or ("", "")
+        sign = ", sign turned" if unit in self.turned else ""
+        left = f"unit {unit}, {self.state}{sign}: {visible(low)}"
+        return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
+
+    def signs(self) -> list[int]:
+        """Return each unit's polarity; 0 where it is not known."""
+        return [self.polarities.get(unit, 0) for unit in self.units]
+
+    def meanings(self) -> list[tuple[str, str] | None]:
+        """Return for each unit what low and high values mean; None where that is not known."""
+        if self.poles is None:
+            return [None] * len(self.units)
+        by_sign = {1: self.poles, -1: (self.poles[1], self.poles[0]), 0: None}
+        return [by_sign[sign] for sign in self.signs()]
+
+    def oriented(self) -> "UnitTraces":
+        """Return the traces as shown: each unit that is known is high for positive texts."""
+        signs = np.array([-1.0 if sign < 0 else 1.0 for sign in self.signs()], np.float32)
+        if (signs > 0).all():
+            return self
+        traces = [
+            replace(trace, values=trace.values * signs, before=trace.before * signs)
+            for trace in self.traces
+        ]
+        return replace(
+            self,
+            traces=traces,
+            polarities={unit: abs(sign) for unit, sign in self.polarities.items()},
+            turned=[unit for unit, sign in zip(self.units, signs, strict=True) if sign < 0],
+        )
+
+    def ranges(self) -> list[float]:
+        """Return each unit's largest absolute value over all texts; 1 if it is always 0."""
+        values = np.concatenate([trace.values for trace in self.traces])
+        return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
+
+
+def read_texts(
+    loaded: str | Path | TextModel,
+    texts: Iterable[str],
+    units: Sequence[int],
+    *,
+    top: int = 0,
+    ranking: Sequence[int] = (),
+    state: StateName = "cell",
+    layer: int = -1,
+    poles: tuple[str, str] | None = None,
+    polarities: Mapping[int, int] | None = None,
+    show_progress: bool = True,
+) -> UnitTraces:
+    """Return the values of units under every character of some texts.
+
+    loaded: a shipped model's name, the folder of a model or a run, or a model. units: of one layer,
+    from 0. top: number of further units: those of `ranking`, in order, then those that vary most.
+    state: "cell" or "hidden". layer: -1 is the last. poles, polarities: as in UnitTraces.
+    show_progress: on stderr. Texts of more than 8,192 tokens are processed in pieces, which changes
+    the values by about a thousandth.
+    The values of the bytes that the text profile adds around a text are left out. Raises InputError
+    for a text that is empty after cleaning, or a unit or layer that the model lacks.
+
+        traces = read_texts("amazon_1024", ["so good"], units=[388])
+        traces.traces[0].values  # [7, 1]: a row for each character
+    """
+    texts = checked_texts(texts)
+    if not texts:
+        raise InputError("no texts to read")
+    loaded = in_pieces(as_model(loaded))
+    traced, missing = _first_units(units, top, ranking)
+    profile, architecture = loaded.profile, loaded.architecture
+    FeatureKind(state=state)  # refuses any other word
+    for unit in [0, *traced]:
+        architecture.check_unit(unit, layer)
+    shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
+    sequences = [loaded.encode(text) for text in texts]
+    size = sum(map(len, sequences)) * (2 if missing else 1)
+    with ProgressBar("read", size, shown=show_progress) as progress:
+        where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
+        if missing:
+            varying = highest_variance_units(loaded, sequences, len(traced) + missing, **where)
+            traced += [unit for unit in varying if unit not in traced][:missing]
+        values = _traced(loaded, sequences, traced, **where)
+    each = zip(texts, shown, values, strict=True)
+    traces = [
+        _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
+    ]
+    numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
+    if architecture.cell in _ONE_STATE:
+        state = "hidden"
+    where_from = (state, layer % architecture.layers, _origin(loaded))
+    return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
+
+
+def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
+    """Return the units that are known before any text is read, and how many are still to find."""
+    if not is_whole(top) or top < 0:
+        raise InputError(f"top is {top}; it must be 0 or above")
+    if not isinstance(units, Iterable):
+        raise InputError(f"units is {units!r}; give a list of units, such as [0, 7]")
+    first = list(dict.fromkeys(units))
+    if not first and not top:
+        raise InputError("no units to trace; name one")
+    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in first][:top]
+    return first + ranked, top - len(ranked)
+
+
+def _traced(
+    loaded: TextModel,
+    sequences: Sequence[np.ndarray],
+    units: Sequence[int],
+    layer: int,
+    **options: Any,
+) -> list[np.ndarray]:
+    """Return the values of each byte of each sequence, float32 [bytes, U]."""
+    layers = [layer % loaded.architecture.layers]
+    values = loaded.read(sequences, (), units=units, layers=layers, **options).unit_states
+    assert values is not None
+    if not all(np.isfinite(each).all() for each in values):
+        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    pairs = zip(sequences, values, strict=True)
+    return [values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
+
+
+def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
+    """Return the trace of a text, from the values [bytes, U] of the text and its frame."""
+    frame = len(profile.prefix.encode())
+    sizes = [len(character.encode()) for character in _as_read(profile, text)]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    before = values[frame - 1] if frame else np.zeros_like(values[0])
+    return UnitTrace(shown, offsets, values[frame + offsets[1:] - 1], before)
+
+
+def _as_read(profile: TextProfile, text: str) -> str:
+    """Return the characters that the model reads, without the frame."""
+    return profile.clean(text).encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _shown(profile: TextProfile, text: str, number: int) -> str:
+    """Return the text as read, with the white space of the original where they align."""
+    read = _as_read(profile, text)
+    if not read:
+        raise InputError(f"text {number} is empty once the profile {profile.name} has cleaned it")
+    original = text.encode("utf-8", errors="replace").decode("utf-8").strip()
+    pairs = zip(original, read, strict=False)
+    aligned = len(original) == len(read) and all(
+        one == other or (one.isspace() and other == " ") for one, other in pairs
+    )
+    return original if aligned else read
+
+
+def _origin(loaded: TextModel) -> dict[str, Any]:
+    """Describe the model that read the texts, without a path of this machine."""
+    folder = loaded.folder.resolve()
+    return {
+        "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
+        "digest": loaded.digest(),
+        "architecture": loaded.architecture.architecture(),
+        "text_profile": loaded.profile.name,
+        "provenance": dict(loaded.provenance),
+    }
+
+
+def poles_of(classifier: Head) -> tuple[str, str]:
+    """Return the names of a classifier's negative and its positive class, which is the last."""
+    first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
+    return (f"label {first}" if classifier.is_binary else "other labels", last)

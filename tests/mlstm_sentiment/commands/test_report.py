@@ -1,0 +1,150 @@
+"""report: the page of classify's answers is that of classify --report; a table is classified."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pandas
+import pytest
+
+from data_utils.synthetic import synthetic_reviews
+from mlstm_sentiment.commands.command_line import dispatch
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head_files import FOLDER, save_head
+from mlstm_sentiment.text.profiles import text_profile
+from model.inference.weights import load_model, model_digest, save_model
+from tests.support.heads import regression
+
+REVIEWS = list(synthetic_reviews(40, seed=4))
+
+
+@pytest.fixture
+def model(small_model, tmp_path):
+    folder = tmp_path / "m"
+    save_model(folder, small_model, text_profile("openai"), {})
+    give_classifier(folder, ("no", "yes"))
+    return folder
+
+
+def give_classifier(folder, classes):
+    shape = (12,) if len(classes) == 2 else (len(classes), 12)
+    weights = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    intercept = 0.0 if len(classes) == 2 else np.zeros(len(classes))
+    digest = model_digest(load_model(folder).model)
+    save_head(folder / FOLDER, regression(weights, intercept, classes, 4, 1, digest))
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "comments.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "product", "created"])
+        for n, review in enumerate(REVIEWS):
+            text = "" if n == 7 else review.text + (" again<br />again" if n % 5 == 0 else "")
+            rows.writerow([text, f"p{n % 3}", f"2024-0{1 + n % 4}-11"])
+    return path
+
+
+def report(*words):
+    dispatch(["report", *map(str, words)])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_the_page_of_answers_is_that_of_the_texts(model, table, tmp_path, suffix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole, again = tmp_path / "whole.html", tmp_path / "again.html"
+    written = tmp_path / f"labelled.{suffix.replace('parquet', 'csv')}"
+    options = ["--model", str(model), "--by", "product"]
+    files = ["--input", str(table), "--output", str(written), "--report", str(whole)]
+    dispatch(["classify", *options, *files])
+    if suffix == "parquet":
+        answers = pandas.read_csv(written)
+        answers.to_parquet(written := tmp_path / "labelled.parquet")
+    report(written, *options, "--output", again)
+    pages = [re.sub('class="about">.*?</p>', "", page.read_text()) for page in (again, whole)]
+    assert pages[0].replace(written.name, table.name) == pages[1]
+    assert "40 rows, text column" in again.read_text()
+    assert "comments.csv: comma, UTF-8, 40 rows, text column" in whole.read_text()
+    report(table, *options)
+    assert (tmp_path / "report.html").read_text() == whole.read_text()
+
+
+def test_the_answers_are_those_of_the_file(model, table, tmp_path):
+    """They are not computed again: a person may have corrected some."""
+    written = tmp_path / "labelled.jsonl"
+    dispatch(["classify", "--model", str(model), "--input", str(table), "--output", str(written)])
+    rows = [json.loads(line) for line in written.read_text().splitlines()]
+    for row in rows:
+        if row["label"] != "no answer":
+            row |= {"label": "yes", "probability": 0.9, "unsure": False, "unfamiliar": False}
+    written.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report(written, "--model", model, "--output", tmp_path / "page.html")
+    assert "100&nbsp;% yes." in (tmp_path / "page.html").read_text()
+
+
+def test_answers_of_two_sides_are_reported_as_such(model, table, tmp_path):
+    written, page = tmp_path / "sided.csv", tmp_path / "page.html"
+    words = ["classify", "--model", str(model), "--input", str(table), "--unsure", "0", "1"]
+    dispatch([*words, "--sides", "--output", str(written)])
+    report(written, "--model", model, "--output", page)
+    assert "Two sides only, as asked" in page.read_text()
+    assert ">unsure<" not in page.read_text()
+
+
+def test_a_column_of_the_input_named_sides_does_not_say_that_only_these_were_asked_for(
+    model, tmp_path
+):
+    (tmp_path / "t.csv").write_text("text,sides\ngood,left\nbad,right\n")
+    written, page = tmp_path / "answers.csv", tmp_path / "page.html"
+    words = ["classify", "--model", str(model), "--input", str(tmp_path / "t.csv")]
+    dispatch([*words, "--output", str(written)])
+    report(written, "--model", model, "--output", page)
+    assert "Two sides only, as asked" not in page.read_text()
+    assert "<h2>Unsure: " in page.read_text()
+
+
+def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
+    row = {**ROW, "bits_per_character": "1.5"}
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([row, row.values()])
+    report(tmp_path / "t.csv", "--model", model, "--output", tmp_path / "page.html")
+    assert "<h2>Unsure: 1</h2>" in (tmp_path / "page.html").read_text()
+
+
+ROW = {"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unfamiliar": "false"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"label": "good"}, "row 2: label is 'good', but the classifier's classes are no, yes"),
+        ({"probability": "0,9"}, "row 2: probability is '0,9', which classify never writes"),
+        ({"probability": "90"}, "row 2: probability is 90, which classify never writes"),
+        ({"probability": "-0.1"}, r"row 2: probability is -0\.1, which classify never writes"),
+        ({"probability": "TRUE"}, "row 2: probability is True, which classify never writes"),
+        ({"probability": ""}, "row 2: has a label but no probability"),
+        ({"unsure": "WAHR"}, "row 2: unsure is 'WAHR', which classify never writes"),
+    ],
+)
+def test_answers_that_classify_never_writes_are_refused(model, tmp_path, change, said):
+    row = ROW | {"bits_per_character": "1.5"} | change
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([row, row.values()])
+    page = tmp_path / "page.html"
+    with pytest.raises(InputError, match=said):
+        report(tmp_path / "t.csv", "--model", model, "--output", page)
+    assert not page.exists()
+
+
+def test_refusals(model, table, tmp_path):
+    with pytest.raises(InputError, match=r"must end in \.html"):
+        report(table, "--output", "page.pdf")
+    with pytest.raises(InputError, match="--by nothing: no such column"):
+        report(table, "--by", "nothing", "--output", tmp_path / "p.html")
+    with pytest.raises(InputError, match="classify --input - --report"):
+        report("-")
+    give_classifier(model, ("bad", "good", "so so"))
+    with pytest.raises(InputError, match="two classes; this classifier has 3"):
+        report(table, "--model", model, "--output", tmp_path / "p.html")

@@ -1,0 +1,199 @@
+"""Files of features: whole or absent."""
+
+import errno
+import os
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import torch
+
+from mlstm_sentiment.commands import featurize
+from mlstm_sentiment.commands.command_line import dispatch
+from mlstm_sentiment.engine.feature_files import TextFeatures, write_features
+from mlstm_sentiment.engine.kinds import FeatureKind
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.text.profiles import text_profile
+from mlstm_sentiment.text.tokenizer import BYTES
+from model.inference.features import features_in_order
+from model.inference.weights import LoadedModel, save_model
+from tests.support.folders import contents
+
+TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
+
+
+@pytest.fixture
+def reading(small_model):
+    return TextFeatures(LoadedModel(small_model, text_profile("raw"), Path("model")), TEXTS)
+
+
+def write(path, reading, advance=lambda count: None):
+    write_features(path, reading.shape, [reading], advance)
+
+
+def test_a_file_is_whole_or_not_there(tmp_path, reading, small_model):
+    path, counts = tmp_path / "x.npy", []
+    write_atomically(path, lambda file: file.write_bytes(b"before"))
+
+    def stop(count):
+        counts.append(count)
+        if sum(counts) > 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(path, reading, stop)
+    assert path.read_bytes() == b"before"
+    assert [left.name for left in contents(tmp_path)] == ["x.npy"]
+    counts.clear()
+    write(path, reading, counts.append)
+    assert sum(counts) == reading.tokens == sum(map(len, TEXTS))
+    np.testing.assert_array_equal(np.load(path), features_in_order(small_model, TEXTS))
+    assert [left.name for left in contents(tmp_path)] == ["x.npy"]
+
+
+@pytest.mark.parametrize("rows", [29, 31])
+def test_more_or_fewer_texts_than_before_are_refused(tmp_path, reading, rows):
+    shape = (rows, reading.shape[1])
+    with pytest.raises(InputError, match="has changed while it was read"):
+        write_features(tmp_path / "x.npy", shape, [reading], lambda count: None)
+    assert not list(contents(tmp_path))
+
+
+def test_readings_of_other_features_have_other_digests(reading, small_model):
+    """With equal digests one would continue the features of the other."""
+    kinds = [
+        FeatureKind(state="hidden"),
+        FeatureKind(pooling="mean"),
+        FeatureKind(tanh=True),
+        FeatureKind(units=[1, 0]),
+        FeatureKind(units=[0, 1]),
+    ]
+    cut_elsewhere = [TEXTS[0][:-1], np.concatenate([TEXTS[0][-1:], TEXTS[1]]), *TEXTS[2:]]
+    others = [
+        *(replace(reading, kind=kind) for kind in kinds),
+        *(replace(reading, sequences=texts) for texts in (TEXTS[:-1], TEXTS[::-1], cut_elsewhere)),
+    ]
+    digests = [reading.digest(), *(other.digest() for other in others)]
+    for precision in ("bf16", "fp16"):
+        small_model.set_precision(precision)
+        digests.append(reading.digest())
+    small_model.set_precision("fp32")
+    assert replace(reading, sequences=list(TEXTS)).digest() == digests[0]
+    with torch.no_grad():
+        small_model.embedding.weight[7, 0] += 1
+    digests.append(reading.digest())
+    assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve space")
+def test_nothing_stays_where_the_disk_is_too_small(tmp_path, reading, monkeypatch):
+    def is_full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", is_full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*x\.npy'"):
+        write(tmp_path / "x.npy", reading)
+    assert not list(contents(tmp_path))
+
+
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_nothing_stays_where_no_file_may_be_so_large(tmp_path, reading):
+    with pytest.raises(OSError, match=r"File too large: '.*x\.npy'"):
+        write(tmp_path / "x.npy", reading)
+    assert not list(contents(tmp_path))
+
+
+@pytest.fixture
+def folder(tmp_path, small_model):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    (tmp_path / "texts.txt").write_text("one\ntwo words\nthree words more\n")
+    return tmp_path
+
+
+def words(folder, *more):
+    options = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
+    return ["featurize", *map(str, options)]
+
+
+def computed(folder, name, *more):
+    dispatch(words(folder, "--output", folder / name, *more))
+    return np.load(folder / name)
+
+
+def test_shards_have_the_rows_of_the_whole_between_them(folder):
+    lines = [f"text number {i} " * (1 + i % 5) for i in range(11)]
+    (folder / "texts.txt").write_text("".join(f"{line}\n" for line in lines))
+    whole = computed(folder, "whole.npy")
+    for number in (1, 2, 3):
+        part = computed(folder, f"{number}.npy", "--shard", f"{number}/3")
+        np.testing.assert_array_equal(part, whole[number - 1 :: 3])
+    with pytest.raises(InputError, match="--shard 12/20: the input has only 11 rows"):
+        computed(folder, "12.npy", "--shard", "12/20")
+
+
+@pytest.fixture
+def little_memory(folder, monkeypatch):
+    """A limit of about three texts at a time."""
+    lines = [f"text number {i} " * (1 + i % 5) for i in range(20)]
+    (folder / "texts.txt").write_text("".join(f"{line}\n" for line in [*lines, "", " "]))
+    whole = computed(folder, "whole.npy")
+    monkeypatch.setattr(featurize, "IN_MEMORY", 3 * featurize.OF_A_TEXT)
+    return whole
+
+
+def test_more_texts_than_fit_into_memory_have_the_same_features(folder, little_memory, capsys):
+    features = computed(folder, "x.npy")
+    np.testing.assert_array_equal(features, little_memory)
+    assert "22 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
+    part = computed(folder, "part.npy", "--shard", "2/2")
+    np.testing.assert_array_equal(part, little_memory[1::2])
+
+
+def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
+    parts, calls = featurize.Texts.parts, []
+
+    def changing(self):
+        calls.append(self)
+        if len(calls) == 1:  # the number of rows is known
+            (folder / "texts.txt").write_text("one\n")
+        return parts(self)
+
+    monkeypatch.setattr(featurize.Texts, "parts", changing)
+    with pytest.raises(InputError, match="has changed while it was read"):
+        computed(folder, "x.npy")
+    assert not (folder / "x.npy").exists()
+
+
+def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
+    monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
+    (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
+    tracemalloc.start()
+    try:
+        texts = featurize.Texts(Source(folder / "texts.txt"))
+        assert sum(map(len, texts.parts())) == texts.count == 300_000
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_texts_that_are_empty_or_missing_are_counted(folder, capsys):
+    (folder / "texts.txt").write_text("good\n\n \nbad\n")
+    dispatch(words(folder, "--output", folder / "x.npy"))
+    assert "4 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
+
+
+def test_a_pipe_takes_features_too(folder):
+    pipe, read = folder / "pipe.npy", []
+    os.mkfifo(pipe)
+    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    dispatch(words(folder, "--output", pipe))
+    reader.join(timeout=60)
+    dispatch(words(folder, "--output", folder / "x.npy"))
+    assert read == [(folder / "x.npy").read_bytes()]

@@ -1,0 +1,167 @@
+"""One process at a time holds a folder; a killed process leaves no lock."""
+
+import errno
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread, Timer
+
+import filelock
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder
+from mlstm_sentiment.files.writer import write_json
+from tests.support.folders import contents
+from tests.support.runs import ROOT
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from mlstm_sentiment.files.storage import lock_folder
+with lock_folder(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
+    folder = tmp_path / "a" / "run"
+    command = [sys.executable, "-c", HOLDS, folder]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        who = f"{folder}: in use by process {process.pid} on {socket.gethostname()} since 2"
+        with pytest.raises(InputError) as caught, lock_folder(folder):
+            pass
+        assert str(caught.value).startswith(who)
+        process.kill()
+        process.wait()
+        with lock_folder(folder):
+            (folder / "kept").touch()
+    assert [path.name for path in contents(folder)] == ["kept"]
+
+
+def test_a_holder_that_has_just_started_is_named_too(tmp_path):
+    """The lock is taken first, and the record of its holder is written then."""
+    record = {"pid": 12, "host": "a", "since": "now"}
+    with filelock.FileLock(tmp_path / LOCK_FILE):
+        writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record))
+        writer.start()
+        with pytest.raises(InputError, match="in use by process 12 on a"), lock_folder(tmp_path):
+            pass
+        writer.join()
+
+
+def test_an_unnamed_holder_also_refuses_others(tmp_path):
+    with (
+        filelock.FileLock(tmp_path / LOCK_FILE),
+        pytest.raises(InputError, match="in use by another process"),
+        lock_folder(tmp_path),
+    ):
+        pass
+
+
+def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
+    held, over = Event(), Event()
+
+    def hold():
+        with lock_folder(tmp_path / "run"):
+            held.set()
+            over.wait()
+
+    Thread(target=hold).start()
+    held.wait()
+    Thread(target=over.set).start()
+    with lock_folder(tmp_path / "run", timeout=60):
+        assert over.is_set()
+
+
+def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_path, monkeypatch):
+    folder, mkdir, calls = tmp_path / "run", os.mkdir, []
+
+    def removed_meanwhile(path, mode=0o777):
+        calls.append(path)
+        if len(calls) == 1:  # it was there for mkdir, and is gone for who asks next
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", removed_meanwhile)
+    with lock_folder(folder):
+        assert folder.is_dir()
+
+
+def test_a_folder_that_goes_while_its_lock_is_taken_is_made_again(tmp_path, monkeypatch):
+    acquire, calls = filelock.FileLock.acquire, []
+
+    def removed_meanwhile(lock, *arguments, **options):
+        calls.append(lock)
+        if len(calls) == 1:  # filelock made sure that the folder is there, and it went
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(tmp_path / "run"))
+        return acquire(lock, *arguments, **options)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", removed_meanwhile)
+    with lock_folder(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+    assert len(calls) == 2
+
+
+def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch):
+    folder, look, looked = tmp_path / "run", Path.stat, []
+    folder.mkdir()
+
+    def gone_after(path, **options):
+        status = look(path, **options)
+        if path == folder and not looked:
+            looked.append(path)
+            folder.rmdir()
+        return status
+
+    monkeypatch.setattr(Path, "stat", gone_after)
+    with lock_folder(folder):
+        assert (folder / ".lock").is_file()
+
+
+@pytest.mark.parametrize("place", ["run", "runs"])
+@pytest.mark.parametrize("new", [True, False])
+def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
+    (tmp_path / place).symlink_to("/nonexistent/disk")
+    folder = tmp_path / "run" if place == "run" else tmp_path / "runs" / "run"
+    with (
+        pytest.raises(InputError, match=f"/{place}: is a broken link; is its disk mounted?"),
+        lock_folder(folder, new=new),
+    ):
+        pass
+
+
+def test_a_folder_that_never_stays_is_given_up(tmp_path, monkeypatch):
+    def gone_again(path, mode=0o777):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+    monkeypatch.setattr(os, "mkdir", gone_again)
+    with pytest.raises(FileExistsError), lock_folder(tmp_path / "run"):
+        pass
+
+
+def test_an_unused_folder_is_removed(tmp_path):
+    with lock_folder(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+    assert not list(contents(tmp_path))
+
+
+@pytest.mark.usefixtures("without_file_locks")
+def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
+    for _ in range(2):  # nor does the first one leave anything that the second takes for a lock
+        with lock_folder(tmp_path):
+            (tmp_path / "kept").touch()
+        assert "this file system has no locks (Function not implemented)" in caplog.text
+        assert [path.name for path in contents(tmp_path)] == ["kept"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    path = Path(tmp_path / "run")
+    path.write_text("kept")
+    with pytest.raises(InputError, match="is a file"), lock_folder(path):
+        pass
+    assert path.read_text() == "kept"

@@ -1,0 +1,395 @@
+"""Files are whole or absent."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import (
+    check_replaceable,
+    read_json,
+    recover_folders,
+    whole_folder,
+)
+from mlstm_sentiment.files.writer import write_atomically, write_json
+from tests.support.folders import contents
+from tests.support.runs import ROOT
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+
+    def fail(temporary):
+        temporary.write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(path, fail)
+    assert read_json(path) == {"a": 1}
+    assert [item.name for item in contents(tmp_path)] == ["a.json"]
+
+
+def test_files_are_as_readable_as_any_other(tmp_path):
+    (tmp_path / "plain").touch()
+
+    def write_private(temporary):
+        temporary.touch(mode=0o600)
+
+    write_atomically(tmp_path / "a", write_private)
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_writing_leaves_the_umask_alone(tmp_path):
+    """All threads share it: two that set it and restore it could undo each other."""
+    called = []
+    sys.setprofile(lambda frame, event, called_one: called.append(called_one))
+    try:
+        write_json(tmp_path / "a.json", {})
+    finally:
+        sys.setprofile(None)
+    assert os.replace in called
+    assert os.umask not in called
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from mlstm_sentiment.files.storage import write_json
+
+write_json(Path(sys.argv[1]), {"by": "the second"})
+"""
+
+
+def test_two_processes_may_write_one_file(tmp_path):
+    path = tmp_path / "a.json"
+
+    def write_while_another_does(temporary):
+        temporary.write_text('{"by": "the first"}')
+        subprocess.run([sys.executable, "-c", WRITER, path], cwd=ROOT, check=True)
+        assert read_json(path) == {"by": "the second"}
+
+    write_atomically(path, write_while_another_does)
+    assert read_json(path) == {"by": "the first"}
+    assert list(contents(tmp_path)) == [path]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path):
+    path, left, other = (tmp_path / name for name in ("a[1]", ".a[1].0123abcd.partial", ".a[1].x"))
+    for file in (left, other):
+        file.write_text("half")
+
+    write_atomically(path, lambda temporary: temporary.write_text("whole"))
+    assert contents(tmp_path) == [other, path]
+
+
+def test_json_must_be_an_object(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("[1]")
+    with pytest.raises(InputError, match="expected a JSON object"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b'{"a": ' + b"[" * 200_000, b'{"a":' * 200_000, b'{"a": %s}' % (b"1" * 5000)],
+    ids=["cut", "no UTF-8", "lists", "objects", "digits"],
+)
+def test_what_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"a\.json: not JSON \(.*\); is the file damaged\?"):
+        read_json(tmp_path / "a.json")
+
+
+def test_json_far_too_large_is_refused_unread(tmp_path):
+    with (tmp_path / "a.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(InputError, match=r"a\.json: 1,099,511,627,776 bytes, too many"):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
+    final = tmp_path / "step"
+    with whole_folder(final, ("*",)) as partial:
+        (partial / "one").write_text("first")
+
+    def fail():
+        with whole_folder(final, ("*",)) as partial:
+            (partial / "one").write_text("second")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        fail()
+    assert (final / "one").read_text() == "first"
+    with whole_folder(final, ("*",)) as partial:
+        (partial / "two").write_text("third")
+    assert [path.name for path in contents(final)] == ["two"]
+    assert list(contents(tmp_path)) == [final]
+
+
+KILLED = """
+import itertools, os, signal, sys
+from pathlib import Path
+from mlstm_sentiment.files.storage import whole_folder
+
+number, renames = int(sys.argv[2]), itertools.count(1)
+
+def kill(event, arguments):
+    if event == "os.rename" and next(renames) == number:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with whole_folder(Path(sys.argv[1]), ("*",)) as partial:
+    (partial / "one").write_text("second")
+    sys.addaudithook(kill)
+"""
+
+
+def killed_at(number, final):
+    """Replace `final` in a process that is killed before its rename number `number`."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, final, str(number)], cwd=ROOT)
+    assert ended.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_between_the_renames_loses_no_folder(tmp_path, number):
+    final = tmp_path / "a.step"
+    with whole_folder(final, ("*",)) as partial:
+        (partial / "one").write_text("first")
+    killed_at(number, final)
+    recover_folders(tmp_path, ("*",))
+    assert (final / "one").read_text() == "first"
+    killed_at(number, final)
+    with whole_folder(final, ("*",)) as partial:
+        (partial / "one").write_text("third")
+    assert (final / "one").read_text() == "third"
+    assert list(contents(tmp_path)) == [final]
+
+
+def test_a_rename_that_fails_leaves_the_old_folder(tmp_path):
+    final = tmp_path / "step"
+    with whole_folder(final, ("*",)) as partial:
+        (partial / "one").write_text("first")
+    with pytest.raises(FileNotFoundError), whole_folder(final, ("*",)) as partial:
+        shutil.rmtree(partial)  # after which the last rename cannot be
+    assert (final / "one").read_text() == "first"
+    assert list(contents(tmp_path)) == [final]
+
+
+def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
+    (tmp_path / ".step-00000012.partial").mkdir()
+    (tmp_path / ".step-00000012.partial/model.safetensors").write_text("half")
+    (tmp_path / ".config.json.1234abcd.partial").write_text("{")
+    for name in (".hidden", ".mine.1234abcd.partial", "a.partial", "step-00000006"):
+        (tmp_path / name).write_text("kept")
+    for name in (".a.partial", ".notes.removed.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("kept")
+    (tmp_path / ".link.partial").symlink_to(tmp_path / ".a.partial")
+    recover_folders(tmp_path, ("model.safetensors", "config.json"))
+    assert sorted(path.name for path in contents(tmp_path)) == [
+        *(
+            ".a.partial",
+            ".hidden",
+            ".link.partial",
+            ".mine.1234abcd.partial",
+            ".notes.removed.partial",
+        ),
+        *("a.partial", "step-00000006"),
+    ]
+    assert (tmp_path / ".link.partial/notes.txt").read_text() == "kept"
+
+
+def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_kept(
+    tmp_path, caplog
+):
+    """A user may write notes into model/ while the run trains."""
+    final, ours = tmp_path / "model", ("config.json", "classifier/*.json")
+    with whole_folder(final, ours) as partial:
+        (partial / "config.json").write_text("1")
+        (partial / "classifier").mkdir()
+        (partial / "classifier/a.json").write_text("1")
+    check_replaceable(final, ours)
+    (final / "classifier/notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"model: .*not write: 'classifier/notes\.txt'; move them"):
+        check_replaceable(final, ours)
+    for number in (2, 3):
+        with whole_folder(final, ours) as partial:
+            (partial / "config.json").write_text(str(number))
+            (final / "late.txt").write_text("mine")
+    assert "not write: 'classifier/notes.txt', 'late.txt'; the old one is now " in caplog.text
+    assert (final / "config.json").read_text() == "3"
+    first, second = tmp_path / "model.kept-1", tmp_path / "model.kept-2"
+    assert (first / "config.json").read_text() == "1"
+    assert (first / "classifier/notes.txt").read_text() == "mine"
+    assert (second / "late.txt").read_text() == "mine"
+    assert sorted(contents(tmp_path)) == [final, first, second]
+
+
+def test_a_link_is_never_followed(tmp_path):
+    """Its target may belong to another run, or be on a disk that is not mounted."""
+    link, target = tmp_path / "model", tmp_path / "disk/model"
+    target.mkdir(parents=True)
+    (target / "config.json").write_text("another's")
+    link.symlink_to(target)
+    with pytest.raises(InputError, match="model: is a link, and nothing is written through links"):
+        check_replaceable(link, ("*",))
+    with whole_folder(link, ("*",)) as partial:
+        (partial / "config.json").write_text("new")
+    assert (target / "config.json").read_text() == "another's"
+    assert (tmp_path / "model.kept-1").readlink() == target
+    assert (link / "config.json").read_text() == "new"
+    assert [path.name for path in contents(target.parent)] == ["model"]
+
+
+def test_a_link_in_a_folder_is_not_ours(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/config.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a/classifier").symlink_to(tmp_path / "b")
+    with pytest.raises(InputError, match=r"not write: 'classifier', 'config\.json'"):
+        check_replaceable(tmp_path / "a", ("config.json", "classifier"))
+
+
+def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_path, monkeypatch):
+    """On NFS this happens while someone reads the model that is replaced."""
+    final, rmtree = tmp_path / "model", shutil.rmtree
+
+    def remove(path, **options):
+        if not any((path / number).exists() for number in "12"):
+            rmtree(path, **options)
+        elif not options.get("ignore_errors"):
+            raise OSError(errno.ENOTEMPTY, "someone reads it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.rmtree", remove)
+        for number in "123":
+            with whole_folder(final, ("*",)) as partial:
+                (partial / number).write_text(number)
+    assert [path.name for path in contents(final)] == ["3"]
+    recover_folders(tmp_path, ("*",))
+    assert list(contents(tmp_path)) == [final]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    output = tmp_path / "nowhere" / "answers.csv"
+    with pytest.raises(FileNotFoundError) as error:
+        write_atomically(output, lambda path: path.write_text("a"))
+    assert error.value.filename == str(output)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    """Devices stay, too: /dev/null is not replaced, even by root."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_json(pipe, {"a": 1})
+    assert json.loads(os.read(reader, 100)) == {"a": 1}
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert list(contents(tmp_path)) == [pipe]
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
+def test_what_others_write_into_an_open_file_stays(tmp_path):
+    """An example is `(echo before; command --output /dev/stdout; echo after) > log`."""
+    log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
+    os.write(log, b"before\n")
+    write_json(Path(f"/dev/fd/{log}"), {"a": 1})
+    os.write(log, b"after\n")
+    os.close(log)
+    content = (tmp_path / "log").read_text()
+    assert json.loads(content.removeprefix("before\n").removesuffix("after\n")) == {"a": 1}
+    assert content.startswith("before\n")
+    assert content.endswith("after\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_device_that_is_full_is_named():
+    with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
+        write_json(Path("/dev/full"), {"a": 1})
+
+
+FULL = (errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("kind_of_error", "words", "message"),
+    [
+        (OSError, FULL, "No space left on device: '{}'"),
+        (OSError, (*FULL, "there"), "No space left on device: 'there'"),
+        (OSError, ["9 requested and 4 written"], "not be written (9 requested and 4 written)"),
+        (TimeoutError, ["of a server"], "of a server"),
+        (OSError, ["libcudart.so: cannot open"], "libcudart.so: cannot open"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, message):
+    path = tmp_path / "a"
+
+    def fail(*arguments):
+        raise kind_of_error(*words)
+
+    def fill():
+        if kind == "file":
+            write_atomically(path, fail)
+        with whole_folder(path, ("*",)):
+            fail()
+
+    with pytest.raises(OSError, match=r"\w") as caught:
+        fill()
+    assert message.format(path) in str(caught.value)
+    assert ("is the disk full" in str(caught.value)) == ("be written" in message)
+    assert caught.value.filename in (None, "there", str(path))
+    assert not list(contents(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("copy", "original"),
+    [
+        (shutil.copyfile, "LICENSE"),
+        (shutil.copy, "LICENSE"),
+        (shutil.copytree, "configs/clusters"),  # of whose files each fails
+    ],
+)
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_a_copy_to_a_full_disk_is_named_once_and_not_the_original(tmp_path, copy, original):
+    def fill():
+        with whole_folder(tmp_path / "a", ("*",)) as partial:
+            copy(original, partial / "copied")
+
+    with pytest.raises(OSError, match=r"^.Errno 27. File too large: '.*/a'$"):
+        fill()
+
+
+def test_an_original_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/lost").symlink_to("nowhere")
+
+    def fill():
+        with whole_folder(tmp_path / "b", ("*",)) as partial:
+            shutil.copytree(tmp_path / "a", partial / "a")
+
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/a/lost'$"):
+        fill()
+
+
+@pytest.mark.parametrize("largest_file", [200], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_an_array_that_does_not_fit_is_named(tmp_path):
+    with pytest.raises(OSError, match=r"is the disk full.: '.*/a\.npy'$"):
+        write_atomically(tmp_path / "a.npy", write_array)
+    assert not list(contents(tmp_path))
+
+
+def write_array(path):
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(10_000))

@@ -1,0 +1,159 @@
+"""Rows written can be read again, whatever is in them."""
+
+import csv
+import io
+import json
+from datetime import date
+from decimal import Decimal
+
+import openpyxl
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.records import Record, read_records
+from mlstm_sentiment.reading.row_files import RowWriter
+from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.rows.sink import Sink
+
+ODD = [
+    'say "hi"',
+    "a,b",
+    "two\nlines",
+    "win\r\nlines",
+    "mac\rline",
+    "",
+    " padded ",
+    "漢字 — ça",
+    "NA",
+]
+
+
+def written(rows, row_format):
+    file = io.BytesIO()
+    writer = RowWriter(file, row_format)
+    for number, row in enumerate(rows):
+        writer.write(row, f"row {number}")
+    writer.flush()
+    return file.getvalue()
+
+
+def test_csv_comes_back_with_every_odd_cell(tmp_path):
+    rows = [{"text": text, "p": 0.25} for text in ODD]
+    content = written(rows, "csv").decode()
+    assert list(csv.DictReader(io.StringIO(content, newline=""))) == [
+        {"text": text, "p": "0.25"} for text in ODD
+    ]
+    (tmp_path / "rows.csv").write_bytes(content.encode())
+    assert [r["text"] for r in read_records(tmp_path / "rows.csv", strict=True)] == ODD
+
+
+def test_values_that_json_lacks_are_cells_as_they_are():
+    """Dates and decimals of Parquet are examples."""
+    row = {"day": date(2020, 1, 2), "price": Decimal("1.50"), "n": 3, "b": True, "l": ["a", 1]}
+    (cells,) = csv.DictReader(io.StringIO(written([row], "csv").decode(), newline=""))
+    assert cells == {
+        "day": "2020-01-02", "price": "1.50", "n": "3", "b": "true", "l": '["a", 1]',
+    }  # fmt: skip
+
+
+def test_json_lines_come_back_with_their_types():
+    rows = [{"text": text, "n": None, "f": 0.1, "b": True, "l": [1, {"a": "é"}]} for text in ODD]
+    lines = written(rows, "jsonl").decode().split("\n")
+    assert [json.loads(line) for line in lines[:-1]] == rows
+    assert "漢字" in lines[7]
+
+
+def test_a_missing_value_is_null_or_empty():
+    row = {"a": float("nan"), "b": None, "c": 1}
+    assert written([row], "jsonl") == b'{"a": null, "b": null, "c": 1}\n'
+    assert written([row, {"c": True}], "csv") == b"a,b,c\n,,1\n,,true\n"
+
+
+def test_json_has_no_word_for_numbers_that_are_not_finite():
+    """Most readers of JSON refuse a file with NaN or Infinity in it."""
+    nan, infinity = float("nan"), float("inf")
+    row = {"a": infinity, "b": [nan, {"c": (-infinity, 1.5)}], "d": "NaN"}
+    line = written([row], "jsonl").decode()
+    expected = {"a": None, "b": [None, {"c": [None, 1.5]}], "d": "NaN"}
+    assert json.loads(line, parse_constant=pytest.fail) == expected
+    assert written([{"a": -infinity, "b": [nan]}], "csv") == b"a,b\n-inf,[null]\n"
+
+
+def test_a_lone_surrogate_comes_back():
+    assert json.loads(written([{"text": "\ud800"}], "jsonl")) == {"text": "\ud800"}
+
+
+def test_csv_refuses_a_column_that_the_first_row_lacks():
+    with pytest.raises(InputError, match=r"row 1: has 'b'.*--format jsonl"):
+        written([{"a": 1}, {"a": 1, "b": 2}], "csv")
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+@pytest.mark.parametrize("value", [16**4000, {(1, 2): 3}], ids=["number", "key"])
+def test_what_json_cannot_say_is_named_by_its_place(value, row_format):
+    """Lines in Python's notation may hold such values."""
+    with pytest.raises(InputError, match="row 1: JSON cannot represent it"):
+        written([{"a": 1}, {"a": value}], row_format)
+
+
+GERMAN = (
+    "id;Kommentar;when\n007;Die K\u00fcche ist sch\u00f6n, aber laut;=1+1\n"
+    "2;Gr\u00f6\u00dfer als erwartet;-5\n"
+)
+
+
+def classified_as(path, sink):
+    """Write the rows of a table with a label, as classify does."""
+    source = Source(path)
+    rows, key = list(source.records()), source.key()
+    for row in rows:
+        key.value(row)
+    dialect = source.dialect(key.table.delimiter)
+    with sink.open({}, [*rows[0], "label"], ["label"], dialect=dialect) as output:
+        assert output.take(rows) is None
+        for row in rows:
+            row["label"] = "positive"
+        output.write(rows)
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_csv_is_written_as_the_input_is(tmp_path, codec):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode(codec))
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv"))
+    lines = [f"{line};positive" for line in GERMAN.splitlines()]
+    lines[0] = lines[0].replace("positive", "label")
+    assert (tmp_path / "out.csv").read_bytes() == ("\n".join(lines) + "\n").encode(codec)
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.tsv"))
+    tabs = [line.replace(";", "\t") for line in lines]
+    assert (tmp_path / "out.tsv").read_bytes().decode(codec).splitlines() == tabs
+
+
+def test_another_dialect_is_written_on_request_and_formulas_are_quoted(tmp_path):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode("cp1252"))
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv", "csv", safe_cells=True))
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines() == [
+        "id,Kommentar,when,label",
+        '007,"Die K\u00fcche ist sch\u00f6n, aber laut",\'=1+1,positive',
+        "2,Gr\u00f6\u00dfer als erwartet,-5,positive",
+    ]
+
+
+def interrupted():
+    yield Record(text="a")
+    raise KeyboardInterrupt
+
+
+def test_a_workbook_is_written_without_formulas(tmp_path):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode())
+    sink = Sink(tmp_path / "out.xlsx")
+    with pytest.raises(KeyboardInterrupt), sink.open({}, [], ["label"]) as output:
+        output.write(interrupted())
+    assert (tmp_path / "out.xlsx.partial").exists()
+    classified_as(tmp_path / "a.csv", sink)
+    rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active)
+    cells = [[cell.value for cell in row] for row in rows]
+    assert cells[1] == ["007", "Die K\u00fcche ist sch\u00f6n, aber laut", "=1+1", "positive"]
+    assert cells[2] == [2, "Gr\u00f6\u00dfer als erwartet", -5, "positive"]
+    assert [cell.data_type for cell in rows[1]] == ["s"] * 4
+    with pytest.raises(InputError, match="name a file with --output"):
+        Sink(None, "xlsx")

@@ -1,0 +1,223 @@
+"""Rows keep their order, values and number; the answers are added as columns."""
+
+import itertools
+import json
+import logging
+
+import numpy as np
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.answers import added_names
+from mlstm_sentiment.head.head import Familiarity
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
+from mlstm_sentiment.reading.records import Record
+from mlstm_sentiment.reading.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
+from mlstm_sentiment.reading.texts import KeyChooser
+from mlstm_sentiment.rows.classified_rows import classify_batches
+from mlstm_sentiment.text.profiles import TextProfile, text_profile
+from model.inference.weights import LoadedModel
+from tests.support.heads import regression, star_head
+
+
+@pytest.fixture
+def classifier(small_model, tmp_path):
+    return make_classifier(small_model, tmp_path, ("0", "1"))
+
+
+def make_classifier(model, folder, classes):
+    rows = () if len(classes) == 2 else (len(classes),)
+    weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
+    fitted = regression(weights, np.zeros(rows), classes, 4, 1, "")
+    return SentimentClassifier(LoadedModel(model, text_profile("openai"), folder), fitted)
+
+
+def with_texts(rows, text_key=None, are_alike=False):
+    key = KeyChooser(text_key, None, "--text-key")
+    return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
+
+
+def classified(classifier, rows, text_key=None, keys=()):
+    batches = in_batches(with_texts(rows, text_key))
+    names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
+    return list(itertools.chain(*classify_batches(classifier, batches, names)))
+
+
+def test_rows_keep_their_columns(classifier):
+    rows = [
+        {"id": 7, "text": "good"},
+        {"id": 8, "text": " \n"},
+        {"text": ""},
+        {"text": None, "more": [1]},
+        {"id": 9},
+        {"text": float("nan")},
+        {"text": 3.5},
+        {"text": 'good\n, "quoted"'},
+    ]
+    answers = classified(classifier, rows)
+    assert len(answers) == len(rows)
+    for row, out in zip(rows, answers, strict=True):
+        assert {name: out[name] for name in row} == row
+        added = added_names(classifier.fitted, neuron=True)
+        assert set(out) - set(row) == set(added)
+    texts = ["good", "3.5", rows[7]["text"]]
+    probabilities = classifier.predict_proba(texts)[:, 1]
+    for place, text, probability in zip((0, 6, 7), texts, probabilities, strict=True):
+        out = answers[place]
+        side = "1" if probability > 0.5 else "0"
+        assert out["label"] == ("unsure" if 0.4 <= probability <= 0.6 else side)
+        assert out["probability"] == pytest.approx(probability, abs=1e-5)
+        assert out["sentiment"] == pytest.approx(2 * probability - 1, abs=1e-5)
+        assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
+        assert out["unfamiliar"] is None
+    for place in range(1, 6):
+        assert answers[place] == {**rows[place], **dict.fromkeys(added), "label": "no answer"}
+
+
+def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
+    """`unsure` and `unfamiliar` are Python's booleans, neither 1.0 nor NumPy's."""
+    fitted = star_head(familiarity=Familiarity(bits_per_character=100, bits=0), doubt=(0.0, 1.0))
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    classifier = SentimentClassifier(loaded, fitted)
+    good, short = classified(classifier, [{"text": "good"}, {"text": "!"}])
+    assert json.loads(json.dumps(good)) == good
+    assert good["unsure"] is True
+    assert good["unfamiliar"] is False
+    assert short["unfamiliar"] is True
+    predictions = classifier.predict_all(["good", "!"])
+    assert good["stars"] == pytest.approx(predictions.stars[0], rel=1e-6)
+    assert short["stars"] == pytest.approx(predictions.stars[1], rel=1e-6)
+
+
+def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
+    caplog.set_level(logging.INFO)
+    rows = [
+        {"text": "good", "label": "x", "input_label": "y"},
+        {"text": "bad", "label": "x", "neuron": 1},
+        {"text": "fine", "label": "x"},  # of which nothing new is to be reported
+    ]
+    first, second, _ = classified(classifier, rows)
+    assert (first["input_input_label"], first["input_label"]) == ("x", "y")
+    assert first["label"] in ("0", "1")
+    assert second["input_neuron"] == 1
+    assert [record.getMessage() for record in caplog.records if "renamed" in record.msg] == [
+        ": renamed label of the input to input_input_label",
+        ": renamed neuron of the input to input_neuron",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        # A key keeps the name that it was given; if all are known, a free one keeps its own.
+        ((), {"label": "input_label", "input_label": "input_input_label"}),
+        (
+            ("text", "label", "input_label"),
+            {"label": "input_input_label", "input_label": "input_label"},
+        ),
+    ],
+)
+def test_no_name_is_given_to_two_keys(classifier, caplog, keys, names):
+    caplog.set_level(logging.INFO)
+    rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
+    rows = [{"text": "good", **row} for row in rows]
+    for row, answer in zip(rows, classified(classifier, rows, keys=keys), strict=True):
+        own = [name for name in answer if name not in added_names(classifier.fitted, neuron=True)]
+        assert {name: answer[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
+    assert f"renamed label of the input to {names['label']}" in caplog.text
+
+
+def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
+    classifier = make_classifier(small_model, tmp_path, ("1", "2", "3"))
+    (row,) = classified(classifier, [{"text": "good"}])
+    each = [row[f"probability_{name}"] for name in "123"]
+    assert sum(each) == pytest.approx(1)
+    assert row["probability"] == max(each)
+    assert row["label"] == "123"[int(np.argmax(each))]
+
+
+def test_numbers_have_the_digits_that_they_mean(classifier):
+    names = OwnNames([*added_names(classifier.fitted, neuron=True), "bits_per_character"])
+    batch = with_texts([{"text": "good"}])
+    ((row,),) = classify_batches(classifier.set_params(bits=True), [list(batch)], names)
+    for name in ("probability", "neuron", "bits_per_character"):
+        assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
+
+
+@pytest.mark.parametrize(("key", "text_key"), [("review", None), ("body", "body")])
+def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
+    rows = [*({"id": n} for n in range(70)), {key: "good"}]
+    *missing, last = classified(classifier, rows, text_key)
+    assert {row["label"] for row in missing} == {"no answer"}
+    assert last["label"] != "no answer"
+
+
+@pytest.mark.parametrize("text_key", [None, "body"])
+@pytest.mark.parametrize(("are_alike", "count"), [(False, 2), (True, 0)])
+def test_rows_without_the_key_are_refused(text_key, are_alike, count):
+    """They are refused at the end, or at the first row if all have the same keys."""
+    rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
+    read = itertools.islice(rows, count)
+    assert [row.text for row in read] == [None] * count
+    with pytest.raises(InputError, match=r"'id'.*--text-key|--text-key.*'id'"):
+        next(rows)
+
+
+def test_a_row_with_a_list_for_a_text_is_refused(classifier):
+    with pytest.raises(InputError, match="expected text or a number"):
+        classified(classifier, [{"text": "good"}, {"text": ["bad"]}])
+
+
+def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
+    """A file is read again, and has the batches that it has without the list."""
+    rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
+    for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
+        batches = []
+        with pytest.raises(InputError, match="expected text or a number"):
+            batches.extend(in_batches(with_texts(rows), waiting))
+        assert [[row.text for row in batch] for batch in batches] == texts
+
+
+def plain_rows(*texts):
+    return (InputRow(Record(text=text), text) for text in itertools.chain(*texts))
+
+
+def test_batches_are_bounded_and_lazy(monkeypatch):
+    endless = plain_rows(itertools.repeat("x"))
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 6)]
+    assert sizes == [64, 128, 256, 512, BATCH_ROWS, BATCH_ROWS]
+    monkeypatch.setattr("mlstm_sentiment.reading.rows.BATCH_CHARACTERS", 250)
+    endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 5)]
+    assert sizes == [3, 3, 3, 1, 1]
+
+
+def test_no_batch_waits_for_what_has_not_come():
+    left = iter([2, 1, 0, 0])
+    batches = in_batches(plain_rows("xxxx"), lambda: next(left))
+    assert [len(batch) for batch in batches] == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        dict.fromkeys(map(str, range(5000)), None),
+        {"text": "a", "nested": [[], {}, [[]] * 5000]},
+        {"text": "a", "nested": {"b": "x" * 320_000}},
+    ],
+)
+def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
+    """An empty row takes memory, too."""
+    monkeypatch.setattr("mlstm_sentiment.reading.rows.BATCH_CHARACTERS", 1_000_000)
+    batches = list(in_batches([InputRow(Record(row), "a")] * 20))
+    assert max(map(len, batches)) <= 4
+    assert sum(map(len, batches)) == 20
+
+
+def test_each_text_is_encoded_once(classifier, monkeypatch):
+    encoded, encode = [], TextProfile.encode
+    monkeypatch.setattr(TextProfile, "encode", lambda *a: encoded.append(a[1]) or encode(*a))
+    texts = ["good", "bad", "<p>fine</p>"]
+    batches, names = [list(with_texts([{"text": t} for t in texts]))], OwnNames(["label"])
+    list(classify_batches(classifier, batches, names))
+    assert encoded == ["good", "bad", "fine"]

@@ -1,0 +1,226 @@
+"""Records from a pipe: each as soon as its line arrives, and equal to those from a file."""
+
+import csv
+import gzip
+import io
+import os
+from threading import Timer
+
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions
+from mlstm_sentiment.reading.records import read_records
+from mlstm_sentiment.reading.stdin import READ_BYTES, ArrivingLines, ArrivingRecords, kind_of
+
+
+@pytest.fixture
+def pipe():
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb", buffering=0) as sink:
+        yield ArrivingLines(reading), sink
+    os.close(reading)
+
+
+def test_lines_come_before_the_end(pipe):
+    lines, sink = pipe
+    sink.write(b"one\ntwo\nthr")
+    assert lines.first() == b"one\n"
+    assert next(lines) == b"one\n"
+    assert lines.waiting
+    assert next(lines) == b"two\n"
+    assert not lines.waiting
+    sink.write(b"ee\r\n\nlast")
+    assert [next(lines), next(lines)] == [b"three\r\n", b"\n"]
+    sink.close()
+    assert list(lines) == [b"last"]
+
+
+def test_a_blank_line_is_not_waited_for(pipe):
+    """Otherwise the answer to the line before it would come one question late."""
+    lines, sink = pipe
+    sink.write(b"one\n\n \t\r\n")
+    assert next(lines) == b"one\n"
+    assert not lines.waiting
+    sink.write(b"two\n")
+    assert [next(lines), next(lines)] == [b"\n", b" \t\r\n"]
+    assert next(lines) == b"two\n"
+
+
+def test_a_row_is_answered_once_its_quotes_are_closed(pipe):
+    lines, sink = pipe
+    sink.write(b'text,n\none,1\ntwo,"2"\n"three\n\n')
+    records = ArrivingRecords(lines, ".csv")
+    rows = iter(records)
+    assert next(rows) == {"text": "one", "n": "1"}
+    assert records.waiting
+    assert next(rows) == {"text": "two", "n": "2"}
+    assert not records.waiting
+    sink.write(b'3"\n')
+    assert next(rows) == {"text": "three\n\n3", "n": None}
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (gzip.compress(b"good\n", mtime=0), "is compressed with gzip; name the file with --input"),
+        ("good\nbad\n".encode("utf-16"), "is UTF-16; name the file with --input"),
+        ("good\nbad\n".encode("utf-16-le"), "is UTF-16; name the file with --input"),
+    ],
+)
+@pytest.mark.parametrize("kind", [None, ".csv"])
+def test_what_is_no_text_in_utf8_is_named_as_what_it_is(pipe, content, what, kind):
+    lines, sink = pipe
+    sink.write(content)
+    sink.close()
+    with pytest.raises(InputError, match=f"^standard input: {what}"):
+        kind_of(lines.first()) if kind is None else list(ArrivingRecords(lines, kind))
+
+
+def test_another_encoding_is_read_as_asked():
+    options = TableOptions(encoding="cp1252")
+    for kind, lines in ((".csv", [b"text\n", b"caf\xe9\n"]), (".txt", [b"caf\xe9\n"])):
+        assert list(ArrivingRecords(iter(lines), kind, options)) == [{"text": "caf\u00e9"}]
+    with pytest.raises(InputError, match="cannot be read as utf-16; name the file"):
+        ArrivingRecords(iter([]), ".csv", TableOptions(encoding="utf-16"))
+
+
+def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):
+    lines, sink = pipe
+    sink.write(b"\n")
+    Timer(0.05, sink.write, [b' \n{"text": "good"}\n']).start()
+    first = lines.first()
+    assert kind_of(first) == ".jsonl"
+    assert [next(lines) for _ in range(3)] == [b"\n", b" \n", first]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_nothing_or_blank_lines_alone_are_an_empty_input(pipe, content):
+    lines, sink = pipe
+    sink.write(content)
+    sink.close()
+    with pytest.raises(InputError, match="standard input: the input is empty"):
+        lines.first()
+
+
+def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
+    path = tmp_path / "lines.txt"
+    content = [b"a" * 100 + b"\n"] * (READ_BYTES // 50) + [b"b" * (2 * READ_BYTES)]
+    path.write_bytes(b"".join(content))
+    descriptor = os.open(path, os.O_RDONLY)
+    lines = ArrivingLines(descriptor)
+    most, count = 0, 0
+    for expected, line in zip(content, lines, strict=True):
+        assert line == expected
+        most, count = max(most, len(lines._lines)), count + 1
+    os.close(descriptor)
+    assert count == len(content)
+    assert most <= READ_BYTES // 101 + 1
+
+
+def test_what_cannot_be_read_at_all_is_named(tmp_path):
+    with open(tmp_path / "written", "wb") as file:
+        lines = ArrivingLines(file.fileno())
+        with pytest.raises(InputError, match="standard input: Bad file descriptor"):
+            lines.first()
+
+
+ODD = [
+    ["text", "id"],
+    ["plain", "1"],
+    ['with "quotes", and commas', "2"],
+    ["over\ntwo lines", "3"],
+    ["", "4"],
+    ["ça — 漢字 ", "5"],
+    ["x" * 100_000, "6"],
+]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_table_reads_as_the_same_file_does(tmp_path, suffix):
+    content = io.StringIO()
+    csv.writer(content, delimiter=",\t"[suffix == ".tsv"]).writerows(ODD)
+    raw = content.getvalue().encode()
+    (tmp_path / f"odd{suffix}").write_bytes(raw)
+    records = list(ArrivingRecords(iter(raw.splitlines(keepends=True)), suffix))
+    assert records == list(read_records(tmp_path / f"odd{suffix}", strict=True))
+    assert [[record["text"], record["id"]] for record in records] == ODD[1:]
+
+
+def test_text_and_json_lines_read_as_the_same_file_does(tmp_path):
+    for name, raw in (
+        ("a.txt", b"\xef\xbb\xbfone\n\n three \r\n"),
+        ("a.jsonl", b'{"text": "one"}\n\n{"text": null, "n": 2}\n'),
+    ):
+        (tmp_path / name).write_bytes(raw)
+        records = list(ArrivingRecords(iter(raw.splitlines(keepends=True)), name[1:]))
+        assert records == list(read_records(tmp_path / name, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b' {"text": 1}\n', ".jsonl"),
+        (b"[fine]\n", ".txt"),
+        (b"\n", ".txt"),
+        (b"review\n", ".txt"),  # one word, though it may name a column
+        (b"text\n", ".txt"),
+        (b"Great text, loved it\n", ".txt"),
+        (b"[sic] I love it, really\n", ".txt"),
+        (b", \xff;\n", ".txt"),
+    ],
+)
+def test_the_first_line_tells_the_kind(line, kind):
+    assert kind_of(line) == kind
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (b"id,content,label\n", "csv"),
+        (b'"Comment ID";"Comment";Stars\n', "csv"),
+        (b"good, but not for me\n", None),  # a space behind the comma: words, not names
+        (b"Well, it broke.\n", None),
+        (b"good\n", None),
+    ],
+)
+def test_what_may_be_a_header_is_read_as_text_and_reported(line, kind, caplog):
+    assert kind_of(line) == ".txt"
+    hints = [f"(for a table: --input-format {kind})" in message for message in caplog.messages]
+    assert hints == ([True] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "words"),
+    [
+        (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),
+        (".csv", b"text\na\n\xff\n", "line 3: not UTF-8"),
+        (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
+        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells, but the header has 2.*is not quoted"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(kind, raw, words):
+    with pytest.raises(InputError, match=f"standard input.*{words}"):
+        list(ArrivingRecords(iter(raw.splitlines(keepends=True)), kind))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_tables_first_column():
+    lines = [b"\xef\xbb\xbftext,n\n", b"\xef\xbb\xbfa,1\n"]
+    assert list(ArrivingRecords(iter(lines), ".csv")) == [{"text": "a", "n": "1"}]
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        (b"text,label\n", "csv"),
+        (b'id,"Review"\r\n', "csv"),
+        (b"\xef\xbb\xbfid\tsentence\n", "tsv"),
+        (b"text;label\n", "csv"),
+        (b'[{"text": "a"}]\n', "jq -c"),
+        (b"[\n", "jq -c"),
+    ],
+)
+def test_a_table_or_an_array_is_not_taken_for_text(line, remedy):
+    with pytest.raises(InputError, match=remedy) as refusal:
+        kind_of(line)
+    assert "--input-format txt" in str(refusal.value)

@@ -1,0 +1,95 @@
+"""Files that are no plain table: read, or refused with what works."""
+
+import io
+import json
+import sys
+import tarfile
+import zipfile
+
+import pytest
+
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.source import Source
+
+TEXTS = ["It broke after a week.", "Nice and quick, I love it.", "Too loud for our kitchen."]
+NESTED = [
+    {"id": n, "review": {"text": t, "stars": 5}, "images": [{"url": "x"}]}
+    for n, t in enumerate(TEXTS)
+]
+
+
+@pytest.mark.parametrize("key", [None, "review.text"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(NESTED, indent=2),
+        json.dumps({"count": 3, "reviews": NESTED}),
+        json.dumps({"reviews": NESTED}) + "\n",
+        json.dumps({"meta": {"about": "All reviews of our shop"}, "reviews": NESTED}, indent=1),
+        json.dumps({"data": {"reviews": NESTED}}),
+        "\n".join(json.dumps(row, indent=1) for row in NESTED),
+        "\n".join(map(json.dumps, NESTED)),
+    ],
+)
+def test_json_in_any_layout(tmp_path, content, key):
+    (tmp_path / "a.json").write_text(content)
+    assert list(Source(tmp_path / "a.json", key).read_texts()) == TEXTS
+    one = json.dumps(NESTED[0], indent=1)
+    (tmp_path / "one.json").write_text(one)
+    assert list(Source(tmp_path / "one.json", key).read_texts()) == TEXTS[:1]
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.csv.zip", "a.tar.gz", "a.tgz", "a.tar"])
+def test_an_archive_with_a_readme_is_read(tmp_path, name):
+    files = {
+        "README.md": "read me",
+        "data/reviews.csv": "\n".join(["id;text", *map(";".join, enumerated())]),
+    }
+    archive(tmp_path / name, files)
+    assert list(Source(tmp_path / name).read_texts()) == TEXTS
+    archive(tmp_path / name, {**files, "more.csv": "text\nfine\n"})
+    with pytest.raises(
+        InputError, match=r"2 files in it, not one \('data/reviews.csv', 'more.csv'\)"
+    ):
+        list(Source(tmp_path / name).read_texts())
+
+
+def enumerated():
+    return ((str(number), text) for number, text in enumerate(TEXTS))
+
+
+def archive(path, files):
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path, "w") as target:
+            for name, content in files.items():
+                target.writestr(name, content)
+        return
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as target:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            target.addfile(member, io.BytesIO(content.encode()))
+
+
+def test_several_columns_are_joined_without_their_placeholders(tmp_path, caplog):
+    caplog.set_level("INFO")
+    (tmp_path / "a.csv").write_text(
+        "Good,Bad\nIt is quick,It is loud\nIt is cheap,N/A\nN/A,\n", encoding="utf-8"
+    )
+    both = ("Good", "Bad")
+    assert list(Source(tmp_path / "a.csv", both).read_texts()) == [
+        "It is quick\nIt is loud", "It is cheap", "N/A",
+    ]  # fmt: skip
+    assert "text columns 'Good + Bad', joined (--text-key)" in caplog.text
+    with pytest.raises(InputError, match="no key 'Ugly'"):
+        list(Source(tmp_path / "a.csv", ("Good", "Ugly")).read_texts())
+
+
+@pytest.mark.parametrize(("kind", "package"), [("ods", "odfpy"), ("xls", "xlrd")])
+def test_the_package_that_a_workbook_needs_is_named(tmp_path, monkeypatch, kind, package):
+    for name in ("odf", "xlrd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    archive(tmp_path / "a.zip", {"content.xml": ""})
+    (tmp_path / f"a.{kind}").write_bytes((tmp_path / "a.zip").read_bytes())
+    with pytest.raises(InputError, match=f"need {package}: pip install {package}; or save it as"):
+        list(Source(tmp_path / f"a.{kind}").records())

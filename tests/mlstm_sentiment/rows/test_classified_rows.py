@@ -1,0 +1,170 @@
+"""`classify` in Python: the same rows, counts, shards and resumed files as of the command."""
+
+import csv
+import json
+import logging
+import os
+from threading import Thread
+
+import numpy as np
+import pytest
+
+from mlstm_sentiment import SentimentClassifier, Shard, Sink, Source, TableOptions, classify
+from mlstm_sentiment.commands.command_line import dispatch
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head_files import save_head
+from mlstm_sentiment.text.profiles import text_profile
+from model.inference.weights import load_model, model_digest, save_model
+from tests.support.heads import regression
+
+ROWS = 200
+
+
+@pytest.fixture
+def classifier(small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
+    digest = model_digest(load_model(tmp_path / "model").model)
+    head = regression(weights, 0.0, ("bad", "good"), 4, digest=digest)
+    save_head(tmp_path / "model/classifier", head)
+    return SentimentClassifier.from_pretrained(tmp_path / "model")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of which every seventh text is missing, and every seventh a placeholder."""
+    path = tmp_path / "comments.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["id", "comment", "product"])
+        for n in range(ROWS):
+            text = {3: "", 5: "N/A"}.get(n % 7, f"comment {n}, fine")
+            rows.writerow([n, text, f"p{n % 3}"])
+    return path
+
+
+def test_rows_and_counts_are_those_of_the_command(classifier, table, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    words = ["--model", str(tmp_path / "model"), "--input", str(table), "--text-key", "comment"]
+    dispatch(["classify", *words, "--by", "product", "--output", str(tmp_path / "command.jsonl")])
+    rows = classify(
+        Source(table, "comment", by="product"), classifier, Sink(tmp_path / "python.jsonl")
+    )
+    yielded = list(rows)
+    assert (tmp_path / "python.jsonl").read_bytes() == (tmp_path / "command.jsonl").read_bytes()
+    lines = (tmp_path / "python.jsonl").read_text().splitlines()
+    assert yielded == list(map(json.loads, lines))
+    assert rows.summary.total.total() == ROWS
+    assert "\n".join(rows.summary.lines()) in caplog.text
+
+
+def test_a_loop_that_is_left_goes_on_when_it_is_repeated(classifier, table, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    for suffix in ("csv", "jsonl"):
+        sink, source = Sink(tmp_path / f"out.{suffix}"), Source(table, "comment", by="product")
+        whole = classify(source, classifier, Sink(tmp_path / f"whole.{suffix}"))
+        expected = list(whole)
+        for number, _ in enumerate(classify(source, classifier, sink)):
+            if number == 100:  # in the second batch
+                break
+        assert not sink.path.exists()
+        caplog.clear()
+        again = classify(source, classifier, sink)
+        assert list(again) == expected
+        assert "continues after 192 rows" in caplog.text
+        assert again.summary.lines() == whole.summary.lines()
+        assert sink.path.read_bytes() == (tmp_path / f"whole.{suffix}").read_bytes()
+
+
+def test_what_has_been_written_is_not_classified_again(classifier, table, tmp_path, monkeypatch):
+    sink, source = Sink(tmp_path / "out.jsonl"), Source(table, "comment")
+    next(iter(classify(source, classifier, sink)))
+    counts, predict_all = [], SentimentClassifier.predict_all
+    monkeypatch.setattr(
+        SentimentClassifier,
+        "predict_all",
+        lambda self, texts: counts.append(len(texts.encoded)) or predict_all(self, texts),
+    )
+    assert len(list(classify(source, classifier, sink))) == ROWS
+    assert sum(counts) < ROWS - 64
+
+
+def test_shards_have_the_rows_of_the_whole_between_them(classifier, table):
+    for number in (1, 2, 3):
+        source = Source(table, "comment", shard=Shard(number, 3))
+        part = [int(row["id"]) for row in classify(source, classifier)]
+        assert part == list(range(number - 1, ROWS, 3))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_is_read_once(classifier, table, tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(table.read_bytes()))
+    writer.start()
+    rows = list(classify(Source(pipe, "comment"), classifier))
+    writer.join(timeout=60)
+    assert rows == list(classify(Source(table, "comment"), classifier))
+
+
+def test_a_folder_is_made_for_the_rows(classifier, tmp_path):
+    sink = Sink(tmp_path / "new" / "out.csv")
+    list(classify(Source(texts=["one"]), classifier, sink))
+    assert sink.path.read_text().startswith("text,label,")
+
+
+def test_texts_need_no_file(classifier):
+    rows = classify(Source(texts=("one", "two")), classifier)
+    assert [row["text"] for row in rows] == ["one", "two"]
+
+
+def test_another_head_begins_anew(classifier, table, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    sink, source = Sink(tmp_path / "out.jsonl"), Source(table, "comment")
+    next(iter(classify(source, classifier, sink)))
+    other = SentimentClassifier(tmp_path / "model", threshold=1.0).fit()
+    assert "good" not in {row["label"] for row in classify(source, other, sink)}
+    assert (tmp_path / "out.jsonl.kept-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "either --text or --input"),
+        ({"location": "a.csv", "texts": ("a",)}, "either --text or --input"),
+        ({"location": "a.csv", "stream_format": "csv"}, "only for standard input"),
+        ({"location": "-", "shard": Shard(1, 2)}, "--shard is for the rows of an --input file"),
+        ({"texts": ("a",), "by": "x"}, "--by is for the rows of an --input"),
+        ({"location": "a.csv", "shard": (1, 2)}, r"shard is \(1, 2\); give a Shard"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options, said):
+    with pytest.raises(InputError, match=said):
+        Source(**options)
+
+
+def test_a_file_and_a_shard_may_be_named_by_words(classifier, table):
+    assert Source(table, shard="2/3").shard == Shard(2, 3)
+    assert list(classify(str(table), classifier)) == list(classify(Source(table), classifier))
+
+
+def test_another_format_of_rows_is_refused():
+    with pytest.raises(InputError, match="format is 'xml'; it must be jsonl, csv, tsv or xlsx"):
+        Sink("rows.csv", "xml")
+
+
+def test_faults_are_reported_before_the_first_row(classifier, table):
+    with pytest.raises(InputError, match="no key 'text'"):
+        classify(Source(table, "text"), classifier)
+    with pytest.raises(InputError, match="--by nothing: no such column"):
+        classify(Source(table, "comment", by="nothing"), classifier)
+    with pytest.raises(InputError, match="only 200 rows"):
+        classify(Source(table, "comment", shard=Shard(300, 400)), classifier)
+    with pytest.raises(InputError, match="this is an input"):
+        classify(Source(table, "comment"), classifier, Sink(table))
+    with pytest.raises(InputError, match="'3/2' is not i/n"):
+        Shard(3, 2)
+    with pytest.raises(InputError, match="must end in"):
+        Sink("out.ods")
+    with pytest.raises(InputError, match="expected one ASCII character"):
+        Source(table, table=TableOptions(delimiter="ab"))

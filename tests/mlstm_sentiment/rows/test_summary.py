@@ -1,0 +1,175 @@
+"""The counts at the end of `classify`, and the dates that a report is drawn by."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from mlstm_sentiment.head.answers import NO_ANSWER, word_of
+from mlstm_sentiment.head.steps import Neutral
+from mlstm_sentiment.rows import summary as summaries
+from mlstm_sentiment.rows.summary import OTHER_GROUPS, SHOWN_GROUPS, Summary, Tally
+from tests.support.heads import regression, star_head
+
+TWO = regression(np.zeros(2))
+
+
+def row(label, unsure=False, unfamiliar=False, **more):
+    return {"label": label, "unsure": unsure, "unfamiliar": unfamiliar, **more}
+
+
+def test_every_row_is_counted_once():
+    summary = Summary(TWO, "product")
+    rows = [
+        *[row("positive", product="a")] * 5,
+        *[row("negative", product="b")] * 2,
+        row("unsure", unsure=True, product="b"),
+        row("unfamiliar", unsure=True, unfamiliar=True, product="b"),
+        row(NO_ANSWER, None, None, product=None),
+    ]
+    outcomes = [summary.add(each) for each in rows]
+    assert outcomes[-3:] == ["unsure", "unfamiliar", "no answer"]
+    summary.tagged = 3
+    first, *table = summary.lines()
+    assert first == (
+        "10 rows: 5 positive (62 %), 1 unsure (12 %), 2 negative (25 %), 1 unfamiliar, "
+        "1 no answer; HTML tags left out in 3"
+    )
+    assert [line.split() for line in table] == [
+        ["by", "product", "rows", "positive", "unsure", "negative", "unfamiliar", "no", "answer"],
+        ["a", "5", "5", "0", "0", "0", "0"],
+        ["b", "4", "0", "1", "2", "1", "0"],
+        ["(none)", "1", "0", "0", "0", "0", "1"],
+    ]
+    assert sum(tally.total() for tally in summary.groups.values()) == 10
+
+
+def test_a_column_of_the_input_named_labels_is_no_answer():
+    summary = Summary(TWO)
+    rows = [
+        row("positive", labels="bug, ui"),
+        row("negative", labels=None),
+        row(NO_ANSWER, labels=[]),
+    ]
+    assert [summary.add(each) for each in rows] == ["positive", "negative", "no answer"]
+
+
+def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
+    rows = [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")]
+    summary = Summary(star_head(neutral=Neutral(2)))
+    assert [summary.add(each) for each in rows] == ["neutral", "unsure", "positive"]
+    assert summary.lines() == [
+        "3 rows: 1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), "
+        "0 unfamiliar, 0 no answer"
+    ]
+
+
+def test_two_sides_are_counted_as_two_and_said_so():
+    summary = Summary(star_head(neutral=Neutral(2)), sides=True)
+    rows = [row("negative", unsure=True), row("positive", unfamiliar=True), row(NO_ANSWER)]
+    for each in rows:
+        summary.add({**each, "sides": True})
+    assert summary.lines() == [
+        "3 rows: 1 positive (50 %), 1 negative (50 %), 1 no answer; two sides only, as asked"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ({}, "positive"),
+        ({"unsure": True}, "unsure"),
+        ({"is_neutral": True, "unsure": True}, "neutral"),
+        ({"unfamiliar": True, "is_neutral": True, "unsure": True}, "unfamiliar"),
+        ({"unfamiliar": None, "unsure": None}, "positive"),
+    ],
+)
+def test_the_first_that_holds_is_the_answer(flags, word):
+    assert word_of("positive", **flags) == word
+
+
+def test_more_classes_and_several_labels_are_counted_by_name():
+    three = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
+    summary = Summary(three)
+    summary.add({"label": "2", "unfamiliar": None})
+    assert summary.lines() == [
+        "1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer"
+    ]
+    summary = Summary(replace(three, several_labels=True))
+    summary.add({"labels": ["1", "3"], "unfamiliar": None})
+    summary.add({"labels": [], "unfamiliar": None})
+    assert summary.total["1, 3"] == summary.total["no label"] == 1
+
+
+def test_small_groups_are_added_up():
+    summary = Summary(TWO, "id")
+    for number in range(3000):
+        summary.add(row("positive", id=number))
+    for _ in range(2):
+        summary.add(row("negative", id="x\x1b[31m" + "y" * 100))
+    shown = summary.largest_groups()
+    assert list(shown)[-1] == OTHER_GROUPS
+    assert sum(tally.total() for tally in shown.values()) == 3002
+    assert next(iter(shown)).endswith("y")  # the largest, although it came last
+    assert "\x1b" not in "".join(summary.lines())
+
+
+def test_more_groups_than_are_counted_are_reported(monkeypatch):
+    monkeypatch.setattr(summaries, "MOST_GROUPS", 3)
+    summary = Summary(TWO, "id")
+    for number in range(3):
+        summary.add(row("positive", id=number))
+    assert not summary.limit_note
+    summary.add(row("positive", id=3))
+    assert summary.lines()[-1] == "Only the first 3 groups are counted separately."
+    assert summary.groups[OTHER_GROUPS].total() == 1
+
+
+def test_long_names_that_differ_at_their_end_are_printed_differently():
+    summary = Summary(TWO, "url")
+    for number in range(3):
+        summary.add(row("positive", url=f"https://www.example.com/products/{number}"))
+    names = [line.split()[0] for line in summary.lines()[2:]]
+    assert names == [f"https://www.e...om/products/{number}" for number in range(3)]
+
+
+@pytest.mark.parametrize(("count", "right"), [(10, 7), (500, 500), (3, 0), (0, 0)])
+def test_intervals_are_wilsons(count, right):
+    tally = Tally({"positive": right, "negative": count - right, "unfamiliar": 9, "no answer": 9})
+    assert tally.answered == count
+    if not count:
+        assert math.isnan(tally.share("positive"))
+        assert tally.interval("positive") == (0.0, 1.0)
+        return
+    wilson = binomtest(right, count).proportion_ci(0.95, method="wilson")
+    assert tally.interval("positive") == pytest.approx((wilson.low, wilson.high), abs=1e-6)
+
+
+def test_dates_are_grouped_by_month():
+    summary = Summary(TWO, "when")
+    for when in ("2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00", math.nan):
+        summary.add(row("positive", when=when))
+    assert {name: tally.total() for name, tally in summary.largest_groups().items()} == {
+        "(none)": 2,
+        "2024-02": 1,
+        "2024-03": 3,
+    }
+    summary = Summary(TWO, "when")
+    summary.add(row("positive", when="3/4/2024"))  # of which month is not known
+    assert list(summary.groups) == ["2024-03"]
+    assert "taken as March 4" in summary.lines()[-1]
+    summary.add(row("positive", when="25/4/2024"))  # shows it, for the row above, too
+    assert list(summary.groups) == ["2024-04"]
+    assert len(summary.lines()) == 3
+
+
+@pytest.mark.parametrize("growth", [0, 1])
+def test_of_many_months_the_largest_are_shown_in_their_order(growth):
+    summary = Summary(TWO, "when")
+    months = [f"{2022 + n // 12}-{1 + n % 12:02}" for n in range(SHOWN_GROUPS + 10)]
+    for number, month in enumerate(months):
+        for _ in range(1 + growth * number):
+            summary.add(row("positive", when=f"{month}-05"))
+    assert list(summary.largest_groups()) == [*months[10:], OTHER_GROUPS]
