@@ -124,6 +124,7 @@ outcome() { # what became of $job: saved or not, its state, restarts and exit co
     grep -oE 'saved at step [0-9]+' "$work/$name.log" | tail -n 1
     for field in "${fields[@]}"; do grep -oE " $field=[^ ]*" <<< "$shown"; done
     scancel --quiet "$job" 2> /dev/null
+    rm -rf "slurm-$job"
 }
 
 lose() { # NUMBER: end all that runs on a node, as if it had lost its power
