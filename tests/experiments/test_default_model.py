@@ -271,8 +271,9 @@ def test_the_limits_admit_nearly_all_familiar_texts():
     lengths = chooser.integers(5, 500, 2000)
     bits = lengths * chooser.normal(1.5, 0.1, 2000) + chooser.normal(10, 3, 2000)
     limits = familiar(bits, lengths)
-    assert 0.975 <= limits.admits(bits, lengths).mean() < 1
-    assert not limits.admits(lengths * 3.0, lengths)[lengths > 30].any()
+    most = limits.bits_per_character * lengths + limits.bits
+    assert 0.975 <= (bits <= most).mean() < 1
+    assert not (lengths * 3.0 <= most)[lengths > 30].any()
 
 
 def test_unsure_is_where_neutral_texts_are_and_others_are_not():
