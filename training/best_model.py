@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.corpus import Corpus
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING, InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE
 from mlstm_sentiment.files.storage import read_json, whole_folder
 from mlstm_sentiment.text.profiles import text_profile
@@ -17,7 +17,7 @@ from model.inference.weights import save_model
 from .checkpoint import Checkpoints
 from .console import print_main
 from .evaluation import evaluate_split
-from .judgement import NOTHING_LEARNT, Baselines, Verdict, worth
+from .judgement import Baselines, Verdict, worth
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .runs.rows import read_rows
@@ -137,7 +137,7 @@ class BestModelWriter:
             if self.verdict is not None:
                 cure = trainer.divergence if self.verdict.diverged else "train longer"
                 print_main(self.world, f"no model: the last one is {self.verdict.text}; {cure}")
-                return NOTHING_LEARNT
+                return NOTHING_WORTH_KEEPING
         best = trainer.progress.best_bits_per_character
         if best is not None:
             print_main(self.world, f"valid {best:.4f} bits per character at best")

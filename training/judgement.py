@@ -10,7 +10,6 @@ import numpy as np
 
 from mlstm_sentiment.text.split import Split
 
-NOTHING_LEARNT = 3  # the exit code of a run without a model that beats unigrams
 RECENT_ROWS = 8  # of metrics, with which the next one is compared
 _FEWEST_ROWS = 4  # before a row can be a spike
 _SPIKE = 0.1  # a spike is above the median of recent rows by more than this fraction
