@@ -41,11 +41,6 @@ def test_it_copies_what_exists_and_is_not_ignored():
         assert (ROOT / source).exists(), source
 
 
-def test_it_installs_the_torch_that_is_tested():
-    (version,) = re.findall(r"torch==(\S+)", TEXT)
-    assert f"torch=={version}\n" in (ROOT / "requirements.txt").read_text()
-
-
 def test_it_runs_as_a_user_and_serves_as_the_page_says():
     (user,) = values("USER")
     assert user not in ("root", "0")
@@ -91,7 +86,8 @@ def test_its_steps_install_a_server(tmp_path):
             )
             assert process.returncode == 0, f"{value}\n{process.stdout}{process.stderr}"
     assert '"label": "' in process.stdout  # of the last step
-    assert list((folders["/home/sentiment"] / ".cache/mlstm_sentiment").glob("window-*.so"))
+    (engine,) = tmp_path.glob("environment/lib/*/site-packages/mlstm_sentiment/engine/_compiled*")
+    assert engine.stat().st_size
     words = [programs / "mlstm-sentiment", *json.loads(values("CMD")[0]), "--port", "0"]
     with subprocess.Popen(words, cwd=home, env=environment, stdout=subprocess.PIPE) as server:
         address = server.stdout.readline().decode().split()[0]
