@@ -18,9 +18,10 @@ from model.bounds import Argument
 from model.classifiers.head import Head, HeadUnit
 from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE
+from model.engine import Engine
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.weights import load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
 from transfer.regression import Examples
@@ -60,14 +61,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.work) as workplace:
         folder = Path(workplace) / options.name
         size = write_quantized(options.model, folder, options.bits)
-        shipped = load_model(folder, compute_dtype=torch.float32)
+        shipped = Engine.load(folder)  # whose features the classifier will get
         if options.neuron is not None:
-            shipped.model.config.check_unit(options.neuron, -1)
+            shipped.architecture.check_unit(options.neuron, -1)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-        classifier = as_classifier(
-            transfer, options.classes or sets[0].classes, model_digest(shipped.model)
-        )
+        classifier = as_classifier(transfer, options.classes or sets[0].classes, shipped.digest())
         if options.neuron is not None:
             classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)

@@ -134,8 +134,7 @@ def test_a_stop_inside_a_token_ends_the_text(subword_model, subwords):
     for size in (1, 2, 3):
         stop = whole[100 : 100 + size]
         config = SamplingConfig(length=400)
-        model = as_loaded(subword_model, subwords)
-        pieces = generate(model, b"\n I thought", config, stop=stop)
+        pieces = generate(as_loaded(subword_model, subwords), b"\n I thought", config, stop=stop)
         assert "".join(c for _, c in pieces) == whole[: whole.index(stop)]
 
 
