@@ -15,12 +15,13 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
 from mlstm_sentiment.head.head import Head, HeadUnit
 from mlstm_sentiment.head.head_files import FOLDER
 from mlstm_sentiment.head.separation import CHANCE
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.weights import load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
 from transfer.regression import Examples
@@ -60,14 +61,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.work) as workplace:
         folder = Path(workplace) / options.name
         size = write_quantized(options.model, folder, options.bits)
-        shipped = load_model(folder, compute_dtype=torch.float32)
+        shipped = Engine.load(folder)  # whose features the classifier will get
         if options.neuron is not None:
-            shipped.model.config.check_unit(options.neuron, -1)
+            shipped.architecture.check_unit(options.neuron, -1)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-        classifier = as_classifier(
-            transfer, options.classes or sets[0].classes, model_digest(shipped.model)
-        )
+        classifier = as_classifier(transfer, options.classes or sets[0].classes, shipped.digest())
         if options.neuron is not None:
             classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)
