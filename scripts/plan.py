@@ -5,7 +5,7 @@ python scripts/plan.py --model 8192 --cluster configs/clusters/h200.toml --chara
 python scripts/plan.py --model configs/paper_4096.toml --cluster configs/clusters/mixed_lab.toml \\
     --lanes-per-gpu 64 --output plan.json
 python scripts/plan.py --calibrate mine.toml     # measures this machine and describes it
-python scripts/plan.py --cluster mine.toml --actual runs/mine
+python scripts/plan.py --cluster mine.toml --actual runs/tour
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """Join what `classify` or `featurize` wrote for each shard of a file.
 
-mlstm-sentiment join --output labelled.csv     # from labelled-1-of-8.csv to labelled-8-of-8.csv
+mlstm-sentiment join --output labelled.csv
 """
 
 from dataclasses import dataclass

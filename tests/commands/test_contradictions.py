@@ -49,8 +49,8 @@ def work(tmp_path_factory):
         ),
         ("heatmap.py --input own.json --output own.json", "own.json: this is an input"),
         *(
-            (f"classify.py --input reviews.jsonl --output {name}", f"{name}: this is an input")
-            for name in ("reviews.jsonl", "link.jsonl")
+            (f"classify.py --input reviews.jsonl --output {name}", f"{name}: {why}")
+            for name, why in (("reviews.jsonl", "this is an input"), ("link.jsonl", "is a link"))
         ),
         ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),
         ("prepare_corpus.py --check corpus --split 5,5,5", "--split is for preparing a corpus"),

@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from mlstm_sentiment import save_model
 from mlstm_sentiment.text.profiles import text_profile
+from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.support.crash_points import faults

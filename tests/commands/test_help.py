@@ -25,7 +25,7 @@ SCRIPTS = [
 ]  # fmt: skip
 NETWORK = ["scripts/download_data.py"]
 # Run by the tests of the README and of the launch; by a slow one of busy.py.
-ELSEWHERE = ("torch.distributed.run", "benchmark.py busy")
+ELSEWHERE = ("torch.distributed.run", "benchmark.py busy", "import_weights.py unirep")
 # A script whose examples make nothing for later ones: those on the pages are run there.
 LAST = "scripts/benchmark.py"
 

@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from mlstm_sentiment import save_model
 from mlstm_sentiment.text.profiles import text_profile
+from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.support.runs import assert_refused, done, run, small_run
@@ -18,7 +18,7 @@ from tests.support.runs import assert_refused, done, run, small_run
 NAMES = ("train", "val", "test")
 OURS = (
     *("model/config.json", "metrics.jsonl", "config.toml"),
-    "checkpoint/step-00000006/lanes.safetensors",
+    "checkpoint/step-00000012/lanes.safetensors",
 )
 
 
@@ -26,7 +26,7 @@ OURS = (
 def made(tmp_path_factory):
     """A run, a model, labelled texts, and a letter of the user's."""
     work = tmp_path_factory.mktemp("made")
-    done(run(*small_run(work / "run", 6)))
+    done(run(*small_run(work / "run", 12)))
     model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3)
     save_model(work / "m", model, text_profile("openai"), {})
     for name in NAMES:

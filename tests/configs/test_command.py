@@ -93,7 +93,7 @@ sys.meta_path.insert(0, Interrupting())
     ("words", "imported"),
     [
         ("main.py", "torch"),
-        ("scripts/transfer.py", "torch"),
+        ("scripts/transfer.py", "numpy"),
         ("-m mlstm_sentiment models", "numpy"),
     ],
 )

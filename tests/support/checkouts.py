@@ -22,6 +22,7 @@ def make_checkout(folder):
         "main.py",
         "scripts",
         "configs",
+        "mlstm_sentiment",
         "model",
         "data_utils",
         "training",

@@ -76,7 +76,7 @@ def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path,
     cut = FeatureCache(tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         cut.features(Interrupted(loaded, 4), TEXTS, "a")
-    assert not list((tmp_path / "cut").iterdir())
+    assert not list(contents(tmp_path / "cut"))
     np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
 
 
@@ -111,7 +111,7 @@ def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_pat
     assert len(results) == 2
     for result in results:
         np.testing.assert_array_equal(result, expected)
-    assert len(list((tmp_path / "shared").iterdir())) == 1
+    assert len(list(contents(tmp_path / "shared"))) == 1
 
 
 @pytest.mark.usefixtures("without_file_locks")

@@ -12,7 +12,6 @@ from data_utils.corpus import META_FILE, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
-from mlstm_sentiment.files.writer import write_json
 from tests.data_utils.splits import write_texts
 
 SAVED = Path(__file__).parents[2] / "fixtures/v1/corpus"
@@ -54,7 +53,7 @@ def rewrite_offsets(folder, change):
     meta = read_json(folder / "meta.json")
     for split in meta["splits"].values():
         del split["offsets_sha256"]
-    write_json(folder / "meta.json", meta)
+    (folder / "meta.json").write_text(json.dumps(meta))
 
 
 @pytest.mark.parametrize(

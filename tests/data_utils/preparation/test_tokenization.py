@@ -148,7 +148,7 @@ def test_what_stops_the_trainer_is_said_here(tmp_path):
     tokens.tofile(tmp_path / "train.bin")
     np.array([0, 30]).tofile(tmp_path / "train.offsets")
     text, config = TrainText(tmp_path, reviews=1, bytes=30), VocabularyConfig(tokenizer="bpe")
-    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path))):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         make_tokenizer(config, text, seed=0, log_file=tmp_path)
 
 

@@ -40,7 +40,7 @@ def test_a_run_says_why_it_failed():
     assert run_to_end([sys.executable, "-S", "-c", "raise MemoryError('no room')"], 1) == (
         "MemoryError: no room"
     )
-    assert run_to_end([sys.executable, "-S", "-c", "raise SystemExit(3)"], 1) == "exit code 3"
+    assert run_to_end([sys.executable, "-S", "-c", "raise SystemExit(4)"], 1) == "exit code 4"
     assert run_to_end([sys.executable, "-S", "-c", ""], 1) is None
 
 

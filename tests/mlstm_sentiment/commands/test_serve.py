@@ -161,7 +161,7 @@ def test_twenty_clients_get_what_classify_answers(capsys):
                 assert answer[0] == close_to(row)
                 assert answer[1] == rows[-1]
         assert {"positive", "negative"} <= {answer[0]["label"] for answer in answers}
-        longest = "good " * 2000
+        longest = "good " * 1990
         assert server.classify(*["x"] * 127, longest)[-1]["label"] == "positive"
         assert server.end() == (0, "")
 

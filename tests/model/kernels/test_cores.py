@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from mlstm_sentiment.engine import cores
 from model.inference.weights import load_model
-from model.kernels import cores, process
+from model.kernels import process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from tests.support.runs import ROOT
@@ -95,7 +96,9 @@ def test_cores_are_counted_without_sched_getaffinity(monkeypatch, reported, expe
 
 @pytest.mark.skipif(cores.affine_cores() < 2, reason="one core is bound to anyway")
 def test_a_process_that_openmp_binds_still_has_all_its_cores():
-    program = "import torch; from model.kernels.cores import affine_cores; print(affine_cores())"
+    program = (
+        "import torch; from mlstm_sentiment.engine.cores import affine_cores; print(affine_cores())"
+    )
     run = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
@@ -164,7 +167,8 @@ def test_a_command_of_ours_that_makes_a_model_follows_the_quota(monkeypatch, thr
 PROGRAM = """
 import sys
 import torch
-from model.kernels import cores, process
+from mlstm_sentiment.engine import cores
+from model.kernels import process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 process.own_process()
