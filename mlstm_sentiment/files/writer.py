@@ -46,6 +46,7 @@ _SMALL_BYTES = 1 << 20  # files up to this size are compared with their digest
 # A folder that holds one of these is read as a whole; a run's folder is not.
 _DESCRIPTIONS = ("config.json", "classifier.json", "meta.json")
 
+_SAME = {"report": "classify"}  # commands that make the same pages, and may replace each other's
 _command = ""  # that runs, as recorded; empty in Python
 _inputs: dict[tuple[int, int], Path] = {}  # what it reads, by device and inode
 
@@ -62,19 +63,26 @@ def set_aside(path: Path, what: str = "") -> Path:
 def begin_command(name: str, inputs: Iterable[Path]) -> None:
     """State once which command runs and what it reads, which it then cannot write over."""
     global _command
-    _command = name
+    _command = _SAME.get(name, name)
     _inputs.clear()
     _inputs.update(_identities(inputs))
 
 
 @contextmanager
-def reading(*inputs: Path) -> Iterator[None]:
-    """Refuse to write over these files, or those of these folders, within the context."""
+def reading(*inputs: Path, by: str | None = None) -> Iterator[None]:
+    """Refuse to write over these files, or those of these folders, within the context.
+
+    by: the command whose work is done within it, if a program in Python calls for it.
+    """
+    global _command
+    before = _command
     added = {key: path for key, path in _identities(inputs).items() if key not in _inputs}
     _inputs.update(added)
+    _command = before if by is None else by
     try:
         yield
     finally:
+        _command = before
         for key in added:
             _inputs.pop(key, None)
 

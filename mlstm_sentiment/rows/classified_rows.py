@@ -74,7 +74,8 @@ class Classified:
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
 
     def _reading(self) -> AbstractContextManager[None]:
-        return reading(*self._rows.source.paths, self._classifier.loaded.folder)
+        paths = (*self._rows.source.paths, self._classifier.loaded.folder)
+        return reading(*paths, by="classify")
 
     def __iter__(self) -> Iterator[Record]:
         keys, added = self._rows.keys, self.names.added

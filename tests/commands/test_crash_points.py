@@ -17,7 +17,7 @@ OF_A_RUN = ["--train.steps", "12", "--if-exists", "resume"]
 COMMANDS = {
     "classify": (
         ["scripts/classify.py", "--model", "default_small", "--input", "INPUT/train.csv"],
-        ["--output", "{}/out.csv", "--report", "{}/report.html", "--batch-size", "8"],
+        ["--output", "{}/out.csv", "--report", "{}/report.html"],
     ),
     "featurize": (
         ["scripts/featurize.py", "--model", "INPUT/m", "--input", "INPUT/train.csv"],
