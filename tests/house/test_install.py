@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -14,14 +16,19 @@ from model.inference.weights import save_model
 from tests.support.runs import ROOT, done
 
 
+def copy_of_the_source(folder):
+    """Copy what `pip install .` needs, so that nothing is built in the checkout."""
+    shutil.copytree(ROOT / "mlstm_sentiment", folder / "mlstm_sentiment")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """A folder with what `pip install .` installs from here."""
     folder = tmp_path_factory.mktemp("install")
-    source = folder / "source"
-    shutil.copytree(ROOT / "mlstm_sentiment", source / "mlstm_sentiment")
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
+    source = copy_of_the_source(folder / "source")
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"),
@@ -110,3 +117,52 @@ def test_quickstart_from_nothing(tmp_path):
     assert "valid" in process.stdout
     results = json.loads((tmp_path / "clone/runs/tour/transfer/results.json").read_text())
     assert results["test_accuracy"] > results["baselines"]["untrained"]["test_accuracy"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_fresh_environment_needs_150_megabytes_and_runs_what_users_run(tmp_path):
+    """All commands of the README's first half, where PyTorch is not installed."""
+    source = copy_of_the_source(tmp_path / "source")
+    environment = tmp_path / "environment"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def installed_run(*words):
+        process = subprocess.run(
+            [environment / "bin" / words[0], *words[1:]], cwd=tmp_path, env=inherited,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        return done(process).stdout
+
+    installed_run("python", "-m", "pip", "install", "--quiet", str(source))
+    names = {line.split("==")[0] for line in installed_run("pip", "freeze").splitlines()}
+    assert not names & {"torch", "scikit-learn", "scipy", "pandas", "matplotlib"}
+    files = (path for path in environment.rglob("*") if path.is_file() and not path.is_symlink())
+    assert sum(path.stat().st_size for path in files) < 150e6
+    products = ("kettle", "lamp")
+    comments = [f"{products[n % 2]};It broke at once, number {n}." for n in range(9)]
+    (tmp_path / "comments.csv").write_text("\n".join(["Product;Comment", *comments]))
+    example = (
+        "import mlstm_sentiment as m; print(m.SentimentClassifier.from_pretrained()('so good'))"
+    )
+    assert "'label': 'positive'" in installed_run("python", "-c", example)
+    for command in (
+        "classify --input comments.csv --by Product --output labelled.csv --report report.html",
+        "report labelled.csv --output again.html",
+        "heatmap --text good",
+        "generate --model amazon_1024 --prompt I --length 20 --sentiment 2",
+        "demo --model amazon_subword_1024 --output page.html",
+        "featurize --input comments.csv --output features.npy",
+        "evaluate --data comments.csv --output score.json",
+        "models",
+    ):
+        assert installed_run("mlstm-sentiment", *command.split()) is not None
+    installed_run("python", "-m", "pip", "install", "--quiet", f"{source}[serve]")
+    serve = [environment / "bin/mlstm-sentiment", "serve", "--port", "0", "--no-token"]
+    with subprocess.Popen(serve, cwd=tmp_path, env=inherited, stdout=subprocess.PIPE) as server:
+        address = server.stdout.readline().decode().split()[0]
+        with urllib.request.urlopen(f"{address}health", timeout=60) as answer:
+            assert answer.status == 200
+        server.send_signal(signal.SIGTERM)
+    assert server.returncode == 0
