@@ -5,7 +5,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -75,8 +75,10 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<=\})\.(?=[ {])", r"\.", text)
 
 
-_NAMED = tuple(map(_pattern, _LIST["named"]))
-_patterns = tuple(map(_pattern, _LIST["formats"]))  # that of the last cell first
+@cache
+def _patterns(kind: str) -> list[re.Pattern[str]]:
+    """Compile the formats of a kind when the first date is read, which takes 30 ms."""
+    return list(map(_pattern, _LIST[kind]))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -88,13 +90,12 @@ def readings_of(text: str) -> Readings:
     text = " ".join(text.split())
     if not text or len(text) > 120 or not any(map(str.isdigit, text)):
         return _NO_DATE
-    global _patterns
-    for index, pattern in enumerate(patterns := _patterns):
+    for index, pattern in enumerate(patterns := _patterns("formats")):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
             if index:  # the next cell is probably written alike
-                _patterns = (pattern, *patterns[:index], *patterns[index + 1 :])
+                patterns[:] = [pattern, *patterns[:index], *patterns[index + 1 :]]
             return Readings(*found, has_slashes="/" in text)
-    for pattern in _NAMED:
+    for pattern in _patterns("named"):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
             return Readings(*found, is_named=True)
     if _NUMBER.fullmatch(text) and (day := _of_number(float(text))):
