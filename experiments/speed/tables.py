@@ -107,6 +107,36 @@ def before_and_after() -> str:
     return f"{markdown(head, rows)}\n\n{origins(results)}"
 
 
+def engine() -> str:
+    """Return the CPU seconds of the inference engine and of PyTorch."""
+    result = read_result("speed", "engine")
+    timed = result["seconds_per_1000"]
+    names = {"test": "SST", "imdb_test": "IMDB"}
+    columns = [(name, bits) for name in names for bits in ("", ", bits")]
+    rows = []
+    for label in [label for label in timed["test"] if not label.endswith("bits")]:
+        cells = [f"{timed[name][label + bits]['median']:.2f}" for name, bits in columns]
+        rows.append([f"`{label}`", *cells])
+    heads = ["CPU s for 1,000 texts"]
+    heads += [f"{names[name]}{bits.replace('bits', 'with bits')}" for name, bits in columns]
+    agreement = [result["agreement"][name]["exact"] for name in names]
+    differ = sum(each["labels_or_flags_changed_far_from_thresholds"] for each in agreement)
+    texts = sum(each["texts"] for each in agreement)
+    peak = ", ".join(f"{path} {part:.0%}" for path, part in result["of_peak"]["imdb_test"].items())
+    first = median(each["cpu_seconds"] for each in result["first_answer"])
+    memory = median(each["peak_mib"] for each in result["first_answer"])
+    processor = result["origin"]["hardware"]["processor"]
+    return (
+        f"{markdown(heads, rows)}\n\n`{result['options']['model']}`, from tokens to features, one core "
+        f"of {processor}; medians of {result['options']['rounds']} rounds in which all alternate. Of "
+        f"the measured peak of a path's instructions, IMDB: {peak}. In Python, the first answer takes "
+        f"{first:.2f} CPU s and {memory:.0f} MiB, one short text with everything loaded "
+        f"{result['short_text_ms']['engine']:.1f} ms. Of {texts:,} texts of SST and IMDB, {differ} have "
+        f"another label or flag than with PyTorch in fp32, farther than 0.001 from a threshold. "
+        f"{origins({'engine': result})}"
+    )
+
+
 def with_range(row: Mapping[str, float]) -> str:
     """Return a median with the lowest and the highest value."""
     return f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
