@@ -126,15 +126,17 @@ def engine() -> str:
     first = median(each["cpu_seconds"] for each in result["first_answer"])
     memory = median(each["peak_mib"] for each in result["first_answer"])
     processor = result["origin"]["hardware"]["processor"]
-    return (
-        f"{markdown(heads, rows)}\n\n`{result['options']['model']}`, from tokens to features, one core "
-        f"of {processor}; medians of {result['options']['rounds']} rounds in which all alternate. Of "
-        f"the measured peak of a path's instructions, IMDB: {peak}. In Python, the first answer takes "
-        f"{first:.2f} CPU s and {memory:.0f} MiB, one short text with everything loaded "
-        f"{result['short_text_ms']['engine']:.1f} ms. Of {texts:,} texts of SST and IMDB, {differ} have "
-        f"another label or flag than with PyTorch in fp32, farther than 0.001 from a threshold. "
-        f"{origins({'engine': result})}"
-    )
+    short = result["short_text_ms"]["engine"]
+    return "\n\n".join([
+        markdown(heads, rows),
+        f"`{result['options']['model']}`, from tokens to features, one core of {processor}; "
+        f"medians of {result['options']['rounds']} rounds in which all alternate. "
+        f"Of the measured peak of a path's instructions, IMDB: {peak}. In Python, the first "
+        f"answer takes {first:.2f} CPU s and {memory:.0f} MiB, one short text with everything "
+        f"loaded {short:.1f} ms. Of {texts:,} texts of SST and IMDB, {differ} have another label "
+        "or flag than with PyTorch in fp32, farther than 0.001 from a threshold. "
+        f"{origins({'engine': result})}",
+    ])  # fmt: skip
 
 
 def with_range(row: Mapping[str, float]) -> str:
