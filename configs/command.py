@@ -1,4 +1,4 @@
-"""What main.py, the scripts and the studies share: the command line of `model`, and ranks."""
+"""What main.py, the scripts and the studies share: the library's command line, and ranks."""
 
 from collections.abc import Callable
 

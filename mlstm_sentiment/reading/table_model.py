@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"([+-]?\d+)[.,]0+")
 
 
 def group_of(cell: Any) -> str:
-    """Return what makes groups equal: blanks and case are not told apart, nor are 5 and 5.0."""
+    """Return what makes groups equal: blanks and case make no difference, nor do 5 and 5.0."""
     if is_missing(cell):
         return ""
     text = " ".join(unicodedata.normalize("NFKC", str(cell)).split()).casefold()

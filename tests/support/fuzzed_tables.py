@@ -73,7 +73,7 @@ def try_table(folder: Path, draw: random.Random) -> str:
     packing = draw.choice(list(PACK))
     path = folder / f"table{SIGNS[sign]}{packing}"
     path.write_bytes(PACK[packing](text.encode(codec)))
-    has_options = draw.random() < 0.5 or codec == "cp1252"  # which no short table tells apart
+    has_options = draw.random() < 0.5 or codec == "cp1252"  # which a short table does not show
     options = TableOptions(delimiter=sign, encoding=codec, quoting="standard")
     source = as_input(path, options if has_options else TableOptions())
     allowed = [strict_rows(text, sign)]
