@@ -1,12 +1,16 @@
-"""Least squares on relative errors, and how well the data determine the fitted values."""
+"""Least squares on relative errors, and how well the data determine the fitted values.
+
+On request the fit goes on until the worst error is least (minimax).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, minimize
 
 Values = Mapping[str, float]
+RESTARTS = 20
 
 
 @dataclass(frozen=True)
@@ -47,11 +51,16 @@ class Fit:
 
 
 def fit(
-    predict: Callable[[Values], Sequence[float]], observed: Sequence[float], starts: Values
+    predict: Callable[[Values], Sequence[float]],
+    observed: Sequence[float],
+    starts: Values,
+    *,
+    minimax: bool = False,
 ) -> Fit:
     """Find the positive values that minimise the squared relative errors.
 
     predict: values by name to as many numbers as are observed. starts: where the search begins.
+    minimax: minimise the worst relative error instead, beginning from the least squares.
     """
     names, target = list(starts), np.asarray(observed)
 
@@ -64,4 +73,8 @@ def fit(
     # Logarithms: values stay positive, and a bandwidth weighs as much as a second.
     solution = least_squares(errors, np.log(list(starts.values())), method="lm")
     influence = np.linalg.pinv(solution.jac) * np.exp(solution.x)[:, None]
-    return Fit(named(solution.x), solution.fun, influence)
+    place = solution.x
+    if minimax:
+        for _ in range(RESTARTS):  # the simplex collapses on an edge, and goes on from there
+            place = minimize(lambda x: np.abs(errors(x)).max(), place, method="Nelder-Mead").x
+    return Fit(named(place), errors(place), influence)

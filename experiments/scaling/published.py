@@ -59,6 +59,7 @@ def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:
         "predicted": curves,
         "errors": explanation.errors_of(curves),
         "worst_error": fitted.worst,
+        "worst_by_minimax": explanation.fit_model(minimax=True).worst,
         "rms_error": fitted.rms,
         "fitted_parameters": len(fitted.values),
         "parameters": fitted.values,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -85,6 +86,7 @@ def fit_curves(
     *,
     names: Sequence[str] = tuple(puri.SCALING),
     points: int | None = None,
+    minimax: bool = False,
 ) -> Fit:
     """Fit the first `points` of the named curves; absent, all of them."""
     observed = chain.from_iterable(puri.SCALING[name][:points] for name in names)
@@ -93,13 +95,16 @@ def fit_curves(
         curves = predicting(values)
         return list(chain.from_iterable(curves[name][:points] for name in names))
 
-    return fit(flat, list(observed), starts)
+    return fit(flat, list(observed), starts, minimax=minimax)
 
 
-def fit_model(constants: Constants | None = None, points: int | None = None) -> Fit:
+def fit_model(
+    constants: Constants | None = None, points: int | None = None, *, minimax: bool = False
+) -> Fit:
     """Fit the model with its four parameters."""
     declared = constants or Constants()
-    return fit_curves(lambda values: predict(values, declared), STARTS, points=points)
+    predicting = partial(predict, constants=declared)
+    return fit_curves(predicting, STARTS, points=points, minimax=minimax)
 
 
 def errors_of(curves: Mapping[str, Sequence[float]]) -> Curves:
