@@ -209,7 +209,7 @@ class Published:
     source: str  # in SOURCES
     units: int
     value: float
-    unchecked: bool = False  # quoted from memory: no source was at hand
+    standing: str = ""  # "secondary source" (we had no copy of the paper) or "unverified"
 
 
 @dataclass(frozen=True)
@@ -289,8 +289,8 @@ def _set(name: str, entry: dict[str, Any]) -> PublishedSet:
         other_names=tuple(entry.get("other_names", ())),
         split=_split(entry["split"]),
         published=tuple(
-            Published(row, source, units, value, bool(unchecked))
-            for row, source, units, value, *unchecked in entry.get("published", ())
+            Published(row, source, units, value, *standing)
+            for row, source, units, value, *standing in entry.get("published", ())
         ),
     )
 

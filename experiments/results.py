@@ -82,7 +82,8 @@ def collect() -> list[str]:
     """Move the new results of all studies into their results.json; return their names."""
     moved = []
     for study in sorted(path for path in EXPERIMENTS.glob("*/") if (path / FOLDER).is_dir()):
-        files = [path for path in sorted((study / FOLDER).rglob("*")) if path.suffix in SUFFIXES]
+        found = sorted((study / FOLDER).rglob("[!.]*"))  # a hidden file is the writer's record
+        files = [path for path in found if path.suffix in SUFFIXES]
         if not files:
             continue
         whole = read_study(study.name)

@@ -80,9 +80,9 @@ def characters(model: str) -> str:
 
 
 def characters_of_each(parts: Iterable[Mapping[str, Any]]) -> str:
-    """Return the fewest and the most characters of the trainings whose weights are averaged."""
+    """Return the fewest and the most characters of the endings whose weights are averaged."""
     read = [characters_read(part) / MILLION for part in parts]
-    return f"{min(read):,.0f} to {max(read):,.0f} M in each of {len(read)} averaged trainings"
+    return f"{min(read):,.0f} to {max(read):,.0f} M in each of {len(read)} endings of one training"
 
 
 def characters_read(part: Mapping[str, Any]) -> int:

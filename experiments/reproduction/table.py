@@ -15,14 +15,21 @@ from matplotlib.ticker import PercentFormatter
 from configs import command
 from data_utils.published_sets.registry import how_to_get
 from experiments.baselines import BASELINES
-from experiments.intervals import fold_interval, separate_difference, unpacked_answers
+from experiments.intervals import (
+    WORDS,
+    Difference,
+    Measured,
+    compare,
+    fold_interval,
+    separate_difference,
+    unpacked_answers,
+)
 from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.errors import InputError
-from transfer.intervals import paired_difference
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
 from .words import saved_words
@@ -107,29 +114,53 @@ def differences(*models: str) -> str:
     """Return how far models are ahead of the baselines on sets of classes, in points."""
     rows = []
     for model in models:
-        for task, result in measured(HERE / "results" / model).items():
-            if SETS[task].kind == "classes":
-                again = find_result("reproduction", f"{model}_answers/{task}") or {}
-                for row in ("all_units", "one_unit"):
-                    answers = {**result, row: again.get(row, result[row])}
-                    cells = [
-                        ahead(answers, row, name) if name in result else "-" for name in BASELINES
-                    ]
-                    rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
+        for task, result in classes_of(model).items():
+            for row in ("all_units", "one_unit"):
+                cells = [ahead(result, row, name) if name in result else "-" for name in BASELINES]
+                rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
     heads = [f"minus {baseline.title}" for baseline in BASELINES.values()]
     return f"{markdown(['set', 'model', *heads], rows)}\n\n{DIFFERENCE_NOTES}"
 
 
+def classes_of(model: str) -> dict[str, Any]:
+    """Return the results of a model on the sets of classes, with its answers where it has them."""
+    results = {}
+    for task, result in measured(HERE / "results" / model).items():
+        if SETS[task].kind == "classes":
+            again = find_result("reproduction", f"{model}_answers/{task}") or {}
+            kept = {row: again.get(row, result[row]) for row in ("all_units", "one_unit")}
+            results[task] = {**result, **kept}
+    return results
+
+
 def ahead(result: dict[str, Any], row: str, baseline: str) -> str:
-    """Return an accuracy less a baseline's, with a 95 % interval: of pairs if answers are kept."""
-    ours, other = result[row], result[baseline]
+    """Return the word, and an accuracy less a baseline's with its 95 % interval."""
+    apart = lead(result[row], result[baseline], result["tested"])
+    unpaired = " \\*" * ("right" not in result[row])
+    return f"{apart.word} {percent(apart.value, apart.interval)}{unpaired}"
+
+
+def lead(ours: dict[str, Any], other: dict[str, Any], tested: int) -> Difference:
+    """Return how far an accuracy is ahead of another one: of pairs if answers are kept."""
     if "right" in ours:
-        answers = (unpacked_answers(part["right"], result["tested"]) for part in (ours, other))
-        change = paired_difference(*answers)
-        return percent(change["lost"], change["lost_interval"])
+        parts = (Measured(unpacked_answers(part["right"], tested)) for part in (ours, other))
+        return compare(*parts)
     sides = ((cell["value"], cell["interval"]) for cell in (number(ours), number(other)))
     gap = separate_difference(*sides)
-    return f"{percent(gap['difference'], gap['difference_interval'])} \\*"
+    return Difference(gap["difference"], tuple(gap["difference_interval"]))
+
+
+def against_words(model: str) -> dict[str, list[str]]:
+    """Return the sets on which all units are ahead of, level with or behind the best baseline."""
+    found: dict[str, list[str]] = {word: [] for word in WORDS}
+    for task, result in classes_of(model).items():
+        strongest = max(
+            (result[name] for name in BASELINES if name in result),
+            key=lambda row: number(row)["value"],
+        )
+        word = lead(result["all_units"], strongest, result["tested"]).word
+        found[word].append(SETS[task].title)
+    return found
 
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -200,8 +231,8 @@ def cells_of(row: dict[str, Any]) -> list[str]:
 
 def quoted(published: Published) -> str:
     """Return a published value with its units and source."""
-    unverified = ", unverified" * published.unchecked
-    return f"{100 * published.value:.1f} ({published.units:,}, {published.source}{unverified})"
+    about = filter(None, (f"{published.units:,}", published.source, published.standing))
+    return f"{100 * published.value:.1f} ({', '.join(about)})"
 
 
 def in_words(cell: dict[str, Any]) -> str:
@@ -212,9 +243,9 @@ def in_words(cell: dict[str, Any]) -> str:
 
 DIFFERENCE_NOTES = """\
 Points, with 95 % paired intervals: both classified the same texts. \\*: the answers to single texts
-were not kept, so the interval is unpaired and wider than necessary. A difference is clear if its
-interval is on one side of zero. Over ten folds all pairs count as independent. So the intervals for
-one unit, where folds choose different units, are too narrow.
+were not kept, so the interval is unpaired and wider than necessary. Ahead, level and behind follow
+[the rule](../board/README.md#the-rule). Over ten folds all pairs count as independent. So the
+intervals for one unit, where folds choose different units, are too narrow.
 """
 
 
@@ -222,7 +253,8 @@ NOTES = """\
 Per cent, with 95 % intervals. They cover the choice of the test texts alone: another
 training would give other numbers. Published: (units, source). The published models
 were trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G
-characters) of Amazon reviews. Unverified: from memory, since we had no copy of the paper.
+characters) of Amazon reviews. Secondary source: we had no copy of
+the paper, and the value stands in a later listing; unverified: from memory.
 Accuracies: Wilson's interval, or over ten folds the t interval of their mean where that is wider.
 SemEval: F1 over Plutchik's eight emotions on the validation set, with intervals from resampled
 tweets; "majority" always answers every emotion. The published value is from a language model

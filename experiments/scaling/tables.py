@@ -54,6 +54,17 @@ def parameters() -> str:
     return markdown(["fitted", "value", "+-, by the errors", "+-, by the reading"], rows)
 
 
+def answer() -> str:
+    """Say which constants are enough: the null model leads."""
+    result = read_result("scaling", "published")
+    null = result["rivals"][0]
+    return f"""\
+**Answer.** Four constants without any physics, an efficiency for one node and one for each curve. They fit all fifteen published points within
+{null["worst_by_minimax"]:.2%}, if the worst error is made least (within {null["worst"]:.1%} by least squares). As many constants with physics, three bandwidths and one overhead, fit
+them within {result["worst_by_minimax"]:.2%} ({result["worst_error"]:.1%}). So the fit is no evidence for bandwidths. The performance model is for what the null model cannot
+say: fitted to 8 to 32 GPUs alone, it predicts 64 and 128 to a few per cent, and it can be asked about another cluster. The size of the model matters little."""  # noqa: E501
+
+
 def beyond() -> str:
     """Return the errors at more GPUs than those that the model was fitted on."""
     result = read_result("scaling", "published")

@@ -38,6 +38,8 @@ COMMANDS = list(dict.fromkeys(shown()))
 @pytest.mark.parametrize(("page", "module", "words"), COMMANDS)
 def test_a_command_of_a_page_is_understood(page, module, words):
     loaded = importlib.import_module(module)
+    if hasattr(loaded, "__path__"):  # a package: `python -m` runs its __main__
+        loaded = importlib.import_module(f"{module}.__main__")
     arguments = shlex.split(words.replace("$seed", "1"))
     if hasattr(loaded, "KINDS"):
         command.parse(loaded.KINDS[arguments[0]], loaded.__doc__, arguments=arguments[1:])
@@ -49,4 +51,4 @@ def test_a_command_of_a_page_is_understood(page, module, words):
 
 def test_all_studies_with_commands_are_seen():
     studies = {module.split(".")[1] for _, module, _ in COMMANDS}
-    assert studies >= {"default_model", "models", "neuron", "reproduction", "scaling", "tour"}
+    assert studies >= {"board", "models", "neuron", "reproduction", "scaling", "tour"}

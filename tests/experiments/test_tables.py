@@ -160,7 +160,7 @@ def test_the_results_of_a_shipped_model_are_of_its_weights(model):
 def test_the_characters_of_a_model_include_those_of_the_weights_that_it_began_with():
     assert shipped.characters("stars_1024") == "997 M, 127 M of them in a second training"
     averaged = shipped.characters("amazon_subword_1024")
-    assert averaged == "997 to 1,008 M in each of 4 averaged trainings"
+    assert averaged == "997 to 1,008 M in each of 4 endings of one training"
     assert shipped.characters("amazon_1024") == "1,327 M"
 
 
