@@ -36,7 +36,7 @@ from mlstm_sentiment import SentimentFeaturizer
 from mlstm_sentiment.reading.records import read_records
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .methods import STRENGTHS, Bag, all_texts, film_texts, fit_unit
+from .methods import WEAK, Bag, all_texts, film_texts, fit_unit
 from .sets import (
     AMAZON,
     LENGTHS,
@@ -222,8 +222,8 @@ def draw_rows(labels: np.ndarray, pool: np.ndarray, seed: int) -> np.ndarray:
 def by_bag(known: csr_matrix, labels: np.ndarray, tested: csr_matrix) -> np.ndarray:
     """Return the answers of a bag whose C is chosen by cross-validation on its own labels."""
     columns = np.flatnonzero(known.getnnz(axis=0))
-    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
-    search = GridSearchCV(NaiveBayesRegression(), {"c": list(STRENGTHS)}, cv=folds)
+    folds = StratifiedKFold(3, shuffle=True, random_state=SEED)
+    search = GridSearchCV(NaiveBayesRegression(), {"c": [*WEAK, 1.0]}, cv=folds)
     search.fit(known[:, columns], labels)
     return search.predict(tested[:, columns])
 
