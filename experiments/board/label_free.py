@@ -190,10 +190,16 @@ def measure(
         "all_units": lambda rows: by_units(features[rows], labels[rows], features[tested]),
     }
     counts = [count for count in COUNTS if count <= len(pool)]
-    draws = [draw_rows(labels, pool, seed) for seed in range(DRAWS)]
+    draws = {  # of all texts there is only one
+        count: [
+            draw_rows(labels, pool, seed)[:count]
+            for seed in range(DRAWS if count < len(pool) else 1)
+        ]
+        for count in counts
+    }
     curves = {
         name: [
-            against(own, [learn(rows[:count]) == labels[tested] for rows in draws])
+            against(own, [learn(rows) == labels[tested] for rows in draws[count]])
             for count in counts
         ]
         for name, learn in learners.items()

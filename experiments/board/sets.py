@@ -120,7 +120,8 @@ def tweets(data: Path) -> Texts:
     (emotions,) = read_label_columns([data / "semeval/val.csv"], "Tweet", names)
     columns = [list(emotions.classes).index(name) for name in names]
     labels = emotions.labels[:, columns].astype(bool)
-    pleasant, unpleasant = labels[:, : len(PLEASANT)].any(1), labels[:, len(PLEASANT) :].any(1)
+    sides = np.split(labels, [len(PLEASANT)], axis=1)
+    pleasant, unpleasant = (np.asarray(side.any(axis=1)) for side in sides)
     rows = np.flatnonzero(pleasant != unpleasant)
     return Texts([emotions.texts[row] for row in rows], pleasant[rows].astype(float))
 
