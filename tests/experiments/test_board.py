@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet
+from experiments.board import tables
 from experiments.board.__main__ import calibration, describe
 from experiments.board.methods import Answers, Bag, fit_unit
 from experiments.board.sets import Absent, Texts, balanced, read_set, remarks
@@ -12,8 +13,10 @@ from experiments.intervals import (
     compare,
     compare_draws,
     compare_with_published,
+    packed_answers,
     unpacked_answers,
 )
+from experiments.results import NotMeasured
 from mlstm_sentiment.errors import InputError
 from transfer.intervals import paired_difference
 
@@ -101,3 +104,23 @@ def test_absent_and_faulty_sets_are_said(tmp_path):
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):
         remarks(tmp_path)
+
+
+def test_methods_are_compared_only_on_the_same_texts(monkeypatch):
+    def row(right, digest):
+        packed = packed_answers(np.array(right))
+        return {
+            "sets": {"sst": {"texts": len(right), "right": packed, "draws": [], "digest": digest}}
+        }
+
+    results = {
+        "default": row([True] * 40, "a"),
+        "unit": row([True, False] * 20, "a"),
+        "vader": row([True] * 40, "b"),
+    }
+    monkeypatch.setattr(tables, "read_result", lambda study, name: results[name])
+    assert tables.word("default", "unit", "sst") == "ahead"
+    assert tables.word("unit", "default", "sst") == "behind"
+    assert tables.lead("default", "unit", "cr") == tables.lead("default", "vader", "sst") == "-"
+    with pytest.raises(NotMeasured, match="other texts of sst"):
+        tables.difference("default", "vader", "sst")
