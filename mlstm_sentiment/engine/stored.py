@@ -96,11 +96,6 @@ class StoredModel:
     decoder: StoredMatrix
     decoder_bias: np.ndarray
 
-    @property
-    def is_float(self) -> bool:
-        """Whether the matrices are floats."""
-        return self.embedding.scale is None
-
     def digest(self) -> str:
         """Return a digest of the architecture and the weights, as a classifier names its model."""
         tensors: dict[str, StoredMatrix | np.ndarray] = {

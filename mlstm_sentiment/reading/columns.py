@@ -66,7 +66,6 @@ class Export:
     name: str
     has: tuple[str, ...]
     text: str | None = None  # None: a row has several texts
-    rating: str | None = None
     date: str | None = None
     reply: str | None = None
 

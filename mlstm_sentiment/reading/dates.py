@@ -3,15 +3,13 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from .columns import words_of
 
-_Value = TypeVar("_Value")
 Order = Literal["month first", "day first", "year first"]
 
 _LIST = tomllib.loads(Path(__file__).with_name("dates.toml").read_text(encoding="utf-8"))
@@ -49,6 +47,9 @@ _EARLIEST, _LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzin
 _EXCEL = date(1899, 12, 30)  # day 0 of a workbook
 NO_DATES = 5  # the rank of names of versions and numbers
 LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
+
+
+Months = tuple[str | None, ...]  # one for each of ORDERS
 
 
 class Readings(NamedTuple):
@@ -143,7 +144,7 @@ class Dates:
     dates = Dates("Timestamp")
     for cell in cells:
         dates.add(cell)
-    dates.month("3/11/2024 14:05:22")  # '2024-03', or '2024-11' if some cell is 25/11/2024
+    dates.settled(dates.months("3/11/2024"))  # '2024-03', or '2024-11' if some cell is 25/11/2024
     """
 
     def __init__(self, name: str):
@@ -161,7 +162,7 @@ class Dates:
         if is_missing(cell):
             return
         self.cells += 1
-        readings = self.readings(cell)
+        readings = self._readings(cell)
         for order, day in zip(ORDERS, readings[:3], strict=True):
             if day is not None:
                 self._valid[order] += 1
@@ -212,9 +213,8 @@ class Dates:
         """Read dates that no cell of their own column shows the order of as another column's."""
         self._followed = other.order
 
-    def readings(self, cell: Any) -> Readings:
-        """Return what a cell means in each order, for tallies that are settled at the end."""
-        if self.rank == NO_DATES:
+    def _readings(self, cell: Any) -> Readings:
+        if self.rank == NO_DATES or is_missing(cell):
             return _NO_DATE
         if hasattr(cell, "year") and hasattr(cell, "month"):
             day = _date(cell.year, cell.month, getattr(cell, "day", 1))
@@ -222,22 +222,17 @@ class Dates:
         readings = readings_of(str(cell))
         return _NO_DATE if readings.is_named and not self._says_date else readings
 
-    def settled(self, readings: Sequence[_Value]) -> _Value:
-        """Return which of three readings the order of the column means."""
-        return readings[ORDERS.index(self.order)]
+    def months(self, cell: Any) -> Months:
+        """Return the month of a cell in each order, such as 2024-03; `settled` chooses at the end.
 
-    def day(self, cell: Any) -> date | None:
-        """Return the day of a cell; of a month, the first one; None for anything else."""
-        return None if is_missing(cell) else self.settled(self.readings(cell)[:3])
+        None where it is no date.
+        """
+        days = self._readings(cell)[:3]
+        return tuple(None if day is None else f"{day.year}-{day.month:02}" for day in days)
 
-    def month(self, cell: Any) -> str | None:
-        """Return the month of a cell, such as 2024-03; None for anything else."""
-        return month_of(self.day(cell))
-
-
-def month_of(day: date | None) -> str | None:
-    """Return the month of a day, such as 2024-03."""
-    return None if day is None else f"{day.year}-{day.month:02}"
+    def settled(self, months: Months) -> str | None:
+        """Return which of the months the order of the column means."""
+        return months[ORDERS.index(self.order)]
 
 
 def is_missing(value: object) -> bool:
