@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 ROOT = Path("/")
 
 
-class Allowance(NamedTuple):
+class _Allowance(NamedTuple):
     """The CPU cores that the system lets this process use."""
 
     affine: int  # cores the scheduler may use for this process
@@ -34,7 +34,7 @@ def usable_cores(root: Path = ROOT) -> int:
 
     root: the folder that has proc and sys.
     """
-    return Allowance(affine_cores(), quota(root)).cores
+    return _Allowance(affine_cores(), quota(root)).cores
 
 
 def affine_cores() -> int:

@@ -45,14 +45,14 @@ _ENDS_LIKE_A_DATE = re.compile(r"\w*(date|datum|time|timestamp)")
 _NUMBER = re.compile(r"\d+(\.\d+)?([eE]\+?\d+)?")
 _EARLIEST, _LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 _EXCEL = date(1899, 12, 30)  # day 0 of a workbook
-NO_DATES = 5  # the rank of names of versions and numbers
-LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
+_NO_DATES = 5  # the rank of names of versions and numbers
+_LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
 
 Months = tuple[str | None, ...]  # one for each of ORDERS
 
 
-class Readings(NamedTuple):
+class _Readings(NamedTuple):
     """A date in each order of its numbers; None where it is no date."""
 
     month_first: date | None
@@ -63,7 +63,7 @@ class Readings(NamedTuple):
 
 
 ORDERS: tuple[Order, ...] = ("month first", "day first", "year first")
-_NO_DATE = Readings(None, None, None)
+_NO_DATE = _Readings(None, None, None)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -83,7 +83,7 @@ def _patterns(kind: str) -> list[re.Pattern[str]]:
 
 
 @lru_cache(maxsize=1 << 16)
-def readings_of(text: str) -> Readings:
+def _readings_of(text: str) -> _Readings:
     """Return what a cell means as a date, in each order; all None for anything else.
 
     readings_of("3/4/2024").day_first  # date(2024, 4, 3)
@@ -95,12 +95,12 @@ def readings_of(text: str) -> Readings:
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
             if index:  # the next cell is probably written alike
                 patterns[:] = [pattern, *patterns[:index], *patterns[index + 1 :]]
-            return Readings(*found, has_slashes="/" in text)
+            return _Readings(*found, has_slashes="/" in text)
     for pattern in _patterns("named"):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
-            return Readings(*found, is_named=True)
+            return _Readings(*found, is_named=True)
     if _NUMBER.fullmatch(text) and (day := _of_number(float(text))):
-        return Readings(day, day, day, is_named=True)
+        return _Readings(day, day, day, is_named=True)
     return _NO_DATE
 
 
@@ -149,7 +149,7 @@ class Dates:
 
     def __init__(self, name: str):
         self.name = name
-        self.rank = rank_of_name(name)
+        self.rank = _rank_of_name(name)
         self.cells = 0  # not empty
         self._says_date = says_date(name)
         self._valid: Counter[Order] = Counter()
@@ -179,7 +179,7 @@ class Dates:
     @property
     def are_dates(self) -> bool:
         """Whether the column holds dates: nine in ten of its cells are, in one order."""
-        return self.cells > 0 and self._valid[self.order] >= LEAST_DATES * self.cells
+        return self.cells > 0 and self._valid[self.order] >= _LEAST_DATES * self.cells
 
     @property
     def order(self) -> Order:
@@ -213,13 +213,13 @@ class Dates:
         """Read dates that no cell of their own column shows the order of as another column's."""
         self._followed = other.order
 
-    def _readings(self, cell: Any) -> Readings:
-        if self.rank == NO_DATES or is_missing(cell):
+    def _readings(self, cell: Any) -> _Readings:
+        if self.rank == _NO_DATES or is_missing(cell):
             return _NO_DATE
         if hasattr(cell, "year") and hasattr(cell, "month"):
             day = _date(cell.year, cell.month, getattr(cell, "day", 1))
-            return Readings(day, day, day)
-        readings = readings_of(str(cell))
+            return _Readings(day, day, day)
+        readings = _readings_of(str(cell))
         return _NO_DATE if readings.is_named and not self._says_date else readings
 
     def months(self, cell: Any) -> Months:
@@ -240,7 +240,7 @@ def is_missing(value: object) -> bool:
     return value in (None, "") or value != value
 
 
-def rank_of_name(name: str) -> int:
+def _rank_of_name(name: str) -> int:
     """Return how likely a column of dates says when texts were written; 0 is likeliest.
 
     0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never; NO_DATES:
@@ -248,7 +248,7 @@ def rank_of_name(name: str) -> int:
     """
     has = _kinds_of(name)
     if has["numbers"] and not has["date"]:
-        return NO_DATES
+        return _NO_DATES
     if has["never"]:
         return 4
     if has["other"] and not (has["date"] and has["text"]):

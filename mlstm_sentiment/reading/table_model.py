@@ -8,14 +8,14 @@ from typing import Any
 from .columns import Export, export_of, words_of
 from .dates import Dates, Months, is_missing
 
-NO_GROUP = "(none)"
+_NO_GROUP = "(none)"
 GroupKey = str | Months
 _SAMPLED = 64  # rows that show which columns may hold dates
 _MONTH = re.compile(r"\d{4}-\d{2}")  # as `group_name` writes it
 _NUMBER = re.compile(r"([+-]?\d+)[.,]0+")
 
 
-def group_of(cell: Any) -> str:
+def _group_of(cell: Any) -> str:
     """Return what makes groups equal: blanks and case make no difference, nor do 5 and 5.0."""
     if is_missing(cell):
         return ""
@@ -24,7 +24,7 @@ def group_of(cell: Any) -> str:
     return match[1] if match else text
 
 
-class Groups:
+class _Groups:
     """A column of groups; each has the name that its first cell has.
 
     groups = Groups()
@@ -32,11 +32,11 @@ class Groups:
     """
 
     def __init__(self) -> None:
-        self._names: dict[str, str] = {"": NO_GROUP}
+        self._names: dict[str, str] = {"": _NO_GROUP}
 
     def of(self, cell: Any) -> str:
         """Return the name of a cell's group."""
-        key = group_of(cell)
+        key = _group_of(cell)
         name = self._names.get(key)
         if name is None:
             is_number = _NUMBER.fullmatch(key) or key.lstrip("+-").isdigit()
@@ -61,7 +61,7 @@ class TableModel:
 
     def __init__(self, by: str | None = None, text: Callable[[], Collection[str]] = lambda: ()):
         self.by, self._text = by, text
-        self.groups = Groups()
+        self.groups = _Groups()
         self._sample: list[Mapping[str, Any]] = []
         self._columns: dict[str, Dates] | None = None  # those that may be dates; found when needed
         self._export: Export | None = None
@@ -139,9 +139,9 @@ class TableModel:
         """Return the name of a group from its `group_key`."""
         if isinstance(key, str) or self.by is None:
             return str(key)
-        return self._dated()[self.by].settled(key) or NO_GROUP
+        return self._dated()[self.by].settled(key) or _NO_GROUP
 
 
 def all_months(names: Sequence[str]) -> bool:
     """Whether groups are months, so that they are shown in their order."""
-    return all(name == NO_GROUP or _MONTH.fullmatch(name) for name in names)
+    return all(name == _NO_GROUP or _MONTH.fullmatch(name) for name in names)

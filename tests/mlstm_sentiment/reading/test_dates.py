@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from mlstm_sentiment.reading.dates import Dates, rank_of_name, readings_of
-from mlstm_sentiment.reading.table_model import Groups, TableModel
+from mlstm_sentiment.reading.dates import Dates, _rank_of_name, _readings_of
+from mlstm_sentiment.reading.table_model import TableModel, _Groups
 
 # 5 March 2024 in formats in which nothing is open.
 PLAIN = [
@@ -30,7 +30,7 @@ def month_in(dates, cell):
 
 @pytest.mark.parametrize("cell", PLAIN)
 def test_dates_in_which_nothing_is_open(cell):
-    assert set(readings_of(cell)[:3]) == {datetime.date(2024, 3, 5)}
+    assert set(_readings_of(cell)[:3]) == {datetime.date(2024, 3, 5)}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_column_of_dates_has_one_order(cells, order, months):
      "3/4/2024 it broke", "", "0/0/0"],
 )  # fmt: skip
 def test_what_is_no_date(cell):
-    assert not any(readings_of(cell)[:3])
+    assert not any(_readings_of(cell)[:3])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_an_order_that_no_cell_shows_is_that_of_another_column():
 
 
 def test_groups_that_differ_by_a_blank_a_case_or_a_zero_are_one():
-    groups = Groups()
+    groups = _Groups()
     cells = [
         "Kettle",
         "kettle ",
@@ -156,4 +156,4 @@ def test_groups_that_differ_by_a_blank_a_case_or_a_zero_are_one():
      ("Developer Reply Date and Time", 2), ("notes", 3), ("DOB", 4), ("valid until", 4)],
 )  # fmt: skip
 def test_names_of_dates(name, rank):
-    assert rank_of_name(name) == rank
+    assert _rank_of_name(name) == rank

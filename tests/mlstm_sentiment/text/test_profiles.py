@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import (
-    TEXT_PROFILES,
+    _TEXT_PROFILES,
     _transliteration,
     _without_accents,
     checked_texts,
@@ -135,7 +135,7 @@ def test_accents_go_as_from_a_text_decomposed_whole(text):
     assert _without_accents(text) == "".join(filterfalse(unicodedata.combining, decomposed))
 
 
-@pytest.mark.parametrize("name", TEXT_PROFILES)
+@pytest.mark.parametrize("name", _TEXT_PROFILES)
 @pytest.mark.parametrize("piece", ["<", "<a ", "&", "&#", "#", "http://", "\u0301\u0316"])
 def test_the_time_for_a_text_grows_with_its_length(name, piece):
     """Milliseconds; where each character looks through the rest of the text, up to 14 s."""
