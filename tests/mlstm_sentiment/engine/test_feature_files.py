@@ -182,12 +182,6 @@ def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
         tracemalloc.stop()
 
 
-def test_texts_that_are_empty_or_missing_are_counted(folder, capsys):
-    (folder / "texts.txt").write_text("good\n\n \nbad\n")
-    dispatch(words(folder, "--output", folder / "x.npy"))
-    assert "4 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
-
-
 def test_a_pipe_takes_features_too(folder):
     pipe, read = folder / "pipe.npy", []
     os.mkfifo(pipe)

@@ -163,11 +163,6 @@ def test_rows_without_the_key_are_refused(text_key, are_alike, count):
         next(rows)
 
 
-def test_a_row_with_a_list_for_a_text_is_refused(classifier):
-    with pytest.raises(InputError, match="expected text or a number"):
-        classified(classifier, [{"text": "good"}, {"text": ["bad"]}])
-
-
 def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
     """A file is read again, and has the batches that it has without the list."""
     rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
