@@ -35,8 +35,17 @@ def score_split(
     reset: _Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> Evaluation:
-    """Score a split in one process, with a standard error over reviews; see `_split_costs`."""
-    costs, pieces = _split_costs(model, split, lanes=lanes, reset=reset, advance=advance)
+    """Score a split in one process, with a standard error over reviews.
+
+    reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
+    within each; one lane is the whole split in file order. If `lanes` is None, the number is
+    chosen, and short strips begin with the state after the text before them. "review" starts every
+    review from the zero state, `lanes` of them in parallel. advance: called with the number of
+    tokens just processed.
+    """
+    if lanes is not None and lanes < 1:
+        raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    costs, pieces = _split_costs(model, split, lanes, reset, advance)
     per_review = _sums_between(costs.astype(np.float64), split.offsets)
     lengths = split.tokenizer.byte_lengths(split.tokens)
     per_review_bytes = _sums_between(lengths.astype(np.int64), split.offsets)
@@ -54,20 +63,11 @@ def score_split(
 def _split_costs(
     model: TextModel,
     split: Split,
-    *,
-    lanes: int | None = None,
-    reset: _Reset = "strip",
-    advance: Callable[[float], object] = lambda tokens: None,
+    lanes: int | None,
+    reset: _Reset,
+    advance: Callable[[float], object],
 ) -> tuple[np.ndarray, int]:
-    """Return the bits of every token of a split, float32 [n], and how many zero states it took.
-
-    reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
-    within each; one lane is the whole split in file order. If `lanes` is None, the number is
-    chosen, and short strips begin with the state after the text before them. "review" starts every
-    review from the zero state, `lanes` of them in parallel. advance: as for `token_costs`.
-    """
-    if lanes is not None and lanes < 1:
-        raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    """Return the bits of every token of a split, float32 [n], and how many zero states it took."""
     split.check()
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
