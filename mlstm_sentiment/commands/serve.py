@@ -63,7 +63,7 @@ def run(options: Options) -> None:
         else:
             encode, has_sides = classifier.encode, classifier.fitted.is_binary
             batcher = Batcher(
-                _rows_of_texts(classifier),
+                rows_of_texts(classifier),
                 lambda texts: list(map(len, encode(texts).tokens)),
                 limits.tokens,
             )
@@ -101,11 +101,11 @@ def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
     if fitted is None:
         return page, None
     classifier = SentimentClassifier(loaded, fitted).fit()
-    _rows_of_texts(classifier)(["The first text takes longer."], False)
+    rows_of_texts(classifier)(["The first text takes longer."], False)
     return page, classifier
 
 
-def _rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
+def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
     """Return a function from texts to what `classify` adds to their rows.
 
     Its second argument: whether the label is to be one of two sides.

@@ -14,7 +14,7 @@ import pytest
 
 from mlstm_sentiment import SentimentClassifier, Sink, Source, classify
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import _rows_of_texts
+from mlstm_sentiment.commands.serve import rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
 from mlstm_sentiment.head.fitted import find_classifier, load_fitted
@@ -98,7 +98,7 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
 
 
 def test_the_server(classifier, words):
-    rows = _rows_of_texts(classifier)(TEXTS, False)
+    rows = rows_of_texts(classifier)(TEXTS, False)
     assert [row["label"] for row in rows] == words
 
 
