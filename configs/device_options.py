@@ -1,18 +1,22 @@
 """The options of scripts that process texts with a model, on any device and of any cell."""
 
 from dataclasses import dataclass
+from types import ModuleType
 
+from mlstm_sentiment.commands.command_line import call
 from mlstm_sentiment.commands.options import ModelOptions
 from mlstm_sentiment.engine.cores import usable_cores
 from mlstm_sentiment.engine.interface import TextModel
 from model.inference.loading import Device, Precision, load_text_model
+
+from .command import run
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(ModelOptions):
     """The model of a command, on any device and of any cell; the first base of a script's options.
 
-    class Options(DeviceOptions, classify.Options): ...
+    class Options(DeviceOptions, evaluate.Options): ...
     """
 
     device: Device = "auto"
@@ -26,3 +30,15 @@ class DeviceOptions(ModelOptions):
             precision=self.precision,
             threads=self.threads or usable_cores(),
         )
+
+
+def run_on_any_device(library: ModuleType, doc: str | None) -> None:
+    """Run a command of the library as a script, with these options too.
+
+    library: its module. doc: the script's docstring.
+
+        run_on_any_device(classify, __doc__)
+    """
+    bases, about = (DeviceOptions, library.Options), {"__doc__": library.Options.__doc__}
+    options = dataclass(frozen=True, kw_only=True)(type("Options", bases, about))
+    run(lambda: call(options, library.run, doc))

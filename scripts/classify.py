@@ -6,19 +6,10 @@ python scripts/classify.py --model runs/tour --classifier stars --input texts.cs
 tail -n 5 texts.jsonl | python scripts/classify.py --model runs/tour --input -
 """
 
-from dataclasses import dataclass
+import command  # noqa: F401  # it finds our packages
 
-import command
-
-from configs.device_options import DeviceOptions
+from configs.device_options import run_on_any_device
 from mlstm_sentiment.commands import classify
-from mlstm_sentiment.commands.command_line import call
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(DeviceOptions, classify.Options):
-    __doc__ = classify.Options.__doc__
-
 
 if __name__ == "__main__":
-    command.run(lambda: call(Options, classify.run, __doc__))
+    run_on_any_device(classify, __doc__)

@@ -9,22 +9,4 @@ from configs import report_import_errors
 
 report_import_errors()
 
-from configs.command import (
-    check_unset,
-    parse,
-    parse_one_of,
-    prepare_output,
-    report,
-    run,
-    say,
-)
-
-__all__ = [
-    "check_unset",
-    "parse",
-    "parse_one_of",
-    "prepare_output",
-    "report",
-    "run",
-    "say",
-]
+from configs.command import *  # noqa: F403

@@ -5,19 +5,10 @@ python scripts/featurize.py --model runs/tour --input texts.csv --output unit7.n
     --pooling mean --units 7
 """
 
-from dataclasses import dataclass
+import command  # noqa: F401  # it finds our packages
 
-import command
-
-from configs.device_options import DeviceOptions
+from configs.device_options import run_on_any_device
 from mlstm_sentiment.commands import featurize
-from mlstm_sentiment.commands.command_line import call
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(DeviceOptions, featurize.Options):
-    __doc__ = featurize.Options.__doc__
-
 
 if __name__ == "__main__":
-    command.run(lambda: call(Options, featurize.run, __doc__))
+    run_on_any_device(featurize, __doc__)

@@ -5,19 +5,10 @@ python scripts/generate.py --model runs/tour --prompt "I thought this" --value -
 python scripts/generate.py --model runs/tour --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
-from dataclasses import dataclass
+import command  # noqa: F401  # it finds our packages
 
-import command
-
-from configs.device_options import DeviceOptions
+from configs.device_options import run_on_any_device
 from mlstm_sentiment.commands import generate
-from mlstm_sentiment.commands.command_line import call
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(DeviceOptions, generate.Options):
-    __doc__ = generate.Options.__doc__
-
 
 if __name__ == "__main__":
-    command.run(lambda: call(Options, generate.run, __doc__))
+    run_on_any_device(generate, __doc__)

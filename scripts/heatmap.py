@@ -6,19 +6,10 @@ python scripts/heatmap.py --model runs/tour --neuron 7 --neuron 3 --text "I love
     --output heatmap.html --output heatmap.json
 """
 
-from dataclasses import dataclass
+import command  # noqa: F401  # it finds our packages
 
-import command
-
-from configs.device_options import DeviceOptions
+from configs.device_options import run_on_any_device
 from mlstm_sentiment.commands import heatmap
-from mlstm_sentiment.commands.command_line import call
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(DeviceOptions, heatmap.Options):
-    __doc__ = heatmap.Options.__doc__
-
 
 if __name__ == "__main__":
-    command.run(lambda: call(Options, heatmap.run, __doc__))
+    run_on_any_device(heatmap, __doc__)

@@ -21,8 +21,8 @@ from .program import prepare_output, say
 if TYPE_CHECKING:
     from ..engine.feature_files import TextFeatures
 
-IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
-OF_A_TEXT = 128  # overhead of a text in memory, in characters
+_IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
+_OF_A_TEXT = 128  # overhead of a text in memory, in characters
 _FEATURES = Argument(group="feature")
 
 
@@ -67,8 +67,8 @@ class Texts:
         for text in source.read_texts():
             self.count += 1
             self.blank += not text.strip()
-            size += len(text) + OF_A_TEXT
-            if size > IN_MEMORY and source.is_repeatable:
+            size += len(text) + _OF_A_TEXT
+            if size > _IN_MEMORY and source.is_repeatable:
                 self.few = None
             if self.few is not None:
                 self.few.append(text)
@@ -82,8 +82,8 @@ class Texts:
         size = 0
         for text in self._source.read_texts():
             part.append(text)
-            size += len(text) + OF_A_TEXT
-            if size > IN_MEMORY:
+            size += len(text) + _OF_A_TEXT
+            if size > _IN_MEMORY:
                 yield part
                 part, size = [], 0
         if part:

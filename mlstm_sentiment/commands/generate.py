@@ -7,11 +7,13 @@ mlstm-sentiment generate --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from ..bounds import Argument
+from ..engine.sampling import SamplingConfig, generate, review_start
 from ..errors import InputError
+from ..text.glyphs import visible
 from .options import ClassifierFolder, ModelOptions
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _LAST = -1  # the last layer, as PyTorch counts
-_DRAWING, _CLAMP = Argument(group="drawing"), Argument(group="clamp")
+_CLAMP = Argument(group="clamp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,22 +32,14 @@ class Options(ModelOptions):
     prompt: str = ""
     """What the text begins with, cleaned as the model's texts were. One that begins with a dash:
     --prompt=-meh. Without it, the model begins the text itself."""
-    length: int = 400
-    """Largest number of bytes to write."""
     samples: int = 1
     """Number of texts to write; the first is shown while it is written."""
     stop: bool = False
     """End where the model would begin another review."""
     classifier: ClassifierFolder = None
-    temperature: Annotated[float, _DRAWING] = 1.0
-    """Below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes the
-    likeliest."""
-    top_k: Annotated[int, _DRAWING] = 0
-    """Sample only from this many of the likeliest tokens; 0: from all."""
-    top_p: Annotated[float, _DRAWING] = 1.0
-    """Sample only from the likeliest tokens, as few as together have this probability."""
-    seed: Annotated[int, _DRAWING] = 0
-    """The same seed gives the same text."""
+    drawing: Annotated[SamplingConfig, Argument(is_flat=True, group="drawing")] = field(
+        default_factory=SamplingConfig
+    )
     neuron: Annotated[int | None, _CLAMP] = None
     """The unit to clamp. Default: the one that the model's classifier relies on most."""
     sentiment: Annotated[float | None, _CLAMP] = None
@@ -61,22 +55,12 @@ class Options(ModelOptions):
 
 def run(options: Options) -> None:
     """Write the texts."""
-    from ..engine.sampling import SamplingConfig, generate, review_start
-    from ..text.glyphs import visible
-
-    config = SamplingConfig(
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        length=options.length,
-        seed=options.seed,
-    )
     loaded = options.load_model()
     opening = loaded.profile.opening(options.prompt)
     pieces = generate(
         loaded,
         opening,
-        config,
+        options.drawing,
         samples=options.samples,
         clamp=_clamp_of(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
@@ -86,8 +70,6 @@ def run(options: Options) -> None:
 
 def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
     """Print the samples, the first one while it is written."""
-    from ..text.glyphs import visible
-
     texts = [prompt] * samples
     label = "[{}] " if samples > 1 else ""
     print(label.format(1) + prompt, end="", flush=True)

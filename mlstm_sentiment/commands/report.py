@@ -68,7 +68,7 @@ def run(options: Options) -> None:
     if set(_ANSWERS) <= set(rows.keys):
         batches = rows.batches()
         first = next(batches)
-        sides = any(map(is_by_sides, (row.record for row in first)))
+        sides = any(map(_is_by_sides, (row.record for row in first)))
         summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
         report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
         for batch in chain([first], batches):
@@ -115,14 +115,14 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
         raise InputError(f"{place}: has a label but no probability; classify the file again")
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
-    if not is_by_sides(values):
+    if not _is_by_sides(values):
         is_neutral = head.has_neutral and label == NEUTRAL
         flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
         values["label"] = word_of(label, is_neutral=is_neutral, **flags)
     return values
 
 
-def is_by_sides(values: Mapping[str, Any]) -> bool:
+def _is_by_sides(values: Mapping[str, Any]) -> bool:
     """Whether a row was labelled with two sides only; `sides` may be a column of the input."""
     return str(values.get("sides")).lower() == "true"
 

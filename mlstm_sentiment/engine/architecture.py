@@ -10,7 +10,7 @@ from ..errors import InputError, checked_number, checked_whole, is_whole
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 # Fields of `Architecture` that only the weights of one cell depend on.
-WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
+_WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
 _MOST_BIAS = 100  # of the forget gate, which saturates far below it
@@ -74,8 +74,8 @@ class Architecture:
             raise InputError(f"model.forget_gate_bias is {bias:g}; it must be {allowed}")
 
     def _check_fields_of_other_cells(self) -> None:
-        mine = WEIGHT_FIELDS.get(self.cell, frozenset())
-        for cell, names in WEIGHT_FIELDS.items():
+        mine = _WEIGHT_FIELDS.get(self.cell, frozenset())
+        for cell, names in _WEIGHT_FIELDS.items():
             for name in sorted(names - mine):
                 if getattr(self, name) != getattr(type(self), name):
                     raise InputError(
@@ -110,7 +110,7 @@ class Architecture:
         section = description.get("architecture")
         if not isinstance(section, dict):
             raise InputError(f"{path}: has no architecture section")
-        keys = architecture_fields(section.get("cell"))
+        keys = _architecture_fields(section.get("cell"))
         unknown, missing = set(section) - keys, keys - {"vocabulary_size"} - set(section)
         try:
             if unknown or missing:
@@ -127,7 +127,7 @@ class Architecture:
         A model of bytes leaves V out: the first model files did not have it.
         """
         implied = {"vocabulary_size"} if self.resolved_vocabulary_size == VOCABULARY_SIZE else set()
-        described = architecture_fields(self.cell) - implied
+        described = _architecture_fields(self.cell) - implied
         return {name: value for name, value in asdict(self).items() if name in described}
 
     def check_unit(self, unit: int, layer: int) -> None:
@@ -148,7 +148,7 @@ class Architecture:
             )
 
 
-def architecture_fields(cell: object) -> set[str]:
+def _architecture_fields(cell: object) -> set[str]:
     """Return the names of the fields that the weights of a cell depend on."""
     names = {item.name for item in fields(Architecture)}
-    return names.difference(*WEIGHT_FIELDS.values()) | WEIGHT_FIELDS.get(str(cell), frozenset())
+    return names.difference(*_WEIGHT_FIELDS.values()) | _WEIGHT_FIELDS.get(str(cell), frozenset())

@@ -9,32 +9,18 @@ from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 ROOT = Path("/")
-
-
-class Allowance(NamedTuple):
-    """The CPU cores that the system lets this process use."""
-
-    affine: int  # cores the scheduler may use for this process
-    quota: float  # quota of time, in cores; infinity without a limit
-
-    @property
-    def cores(self) -> int:
-        """How many threads can run at once.
-
-        A quota of one and a half cores counts as two: one thread would leave a third of it unused.
-        """
-        return max(1, ceil(min(self)))
 
 
 def usable_cores(root: Path = ROOT) -> int:
     """Return how many cores this process may use; all, if the system does not say.
 
+    A quota of one and a half cores counts as two: one thread would leave a third of it unused.
     root: the folder that has proc and sys.
     """
-    return Allowance(affine_cores(), quota(root)).cores
+    return max(1, ceil(min(affine_cores(), quota(root))))
 
 
 def affine_cores() -> int:

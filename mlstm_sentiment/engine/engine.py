@@ -21,7 +21,7 @@ from .stored import StoredModel, load_stored
 
 Precision = Literal["exact", "fast"]
 _PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
-MOST_THREADS = 1024
+_MOST_THREADS = 1024
 _NATS_PER_BIT = math.log(2)
 
 _FORMER = ("fp32", "bf16", "fp16", "int8")  # precisions of torch
@@ -53,7 +53,7 @@ class Engine:
         self.precision, self.path = precision, choose_path(path)
         spellings = stored.tokenizer.spellings
         self._token_bytes = np.array(list(map(len, spellings)), np.int32)
-        self.threads = checked_whole("threads", threads, 1, MOST_THREADS)
+        self.threads = checked_whole("threads", threads, 1, _MOST_THREADS)
         self._runs: CompiledModel | NumpyModel
         if self.path == NUMPY:
             self._runs = NumpyModel(stored)

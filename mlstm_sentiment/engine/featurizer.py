@@ -1,6 +1,7 @@
 """The model as a scikit-learn transformer."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from .kinds import preset as named_choice
 from .parameters import Parameterized
 
 
+@dataclass(eq=False)  # keeps its arguments as they are, which scikit-learn asks for
 class SentimentFeaturizer(Parameterized):
     """Turns texts into features, float32 [N, F]: by default the final cell state after each text.
 
@@ -51,27 +53,15 @@ class SentimentFeaturizer(Parameterized):
         Show the progress on stderr.
     """
 
-    def __init__(
-        self,
-        model: str | Path | TextModel = "default",
-        state: StateName = "cell",
-        pooling: Pooling | Sequence[Pooling] = "last",
-        layers: Literal["last", "all"] | Sequence[int] = "last",
-        tanh: bool = False,
-        units: Sequence[int] | None = None,
-        precision: Precision | None = None,
-        threads: int = 1,
-        show_progress: bool = False,
-    ):
-        self.model = model
-        self.state = state
-        self.pooling = pooling
-        self.layers = layers
-        self.tanh = tanh
-        self.units = units
-        self.precision = precision
-        self.threads = threads
-        self.show_progress = show_progress
+    model: str | Path | TextModel = "default"
+    state: StateName = "cell"
+    pooling: Pooling | Sequence[Pooling] = "last"
+    layers: Literal["last", "all"] | Sequence[int] = "last"
+    tanh: bool = False
+    units: Sequence[int] | None = None
+    precision: Precision | None = None
+    threads: int = 1
+    show_progress: bool = False
 
     @classmethod
     def from_pretrained(

@@ -116,7 +116,7 @@ class FeatureKind:
 
 
 # Named choices; experiments/neuron/features.md compares them.
-PRESETS: Mapping[str, Mapping[str, Any]] = {
+_PRESETS: Mapping[str, Mapping[str, Any]] = {
     "papers": {"state": "cell", "pooling": ("last",)},
     "pooled": {"state": "cell", "pooling": ("last", "mean", "max", "min")},
 }
@@ -127,10 +127,10 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
 
     Raises InputError for an unknown name.
     """
-    if name not in PRESETS:
-        raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
+    if name not in _PRESETS:
+        raise InputError(f"preset is {name!r}; known: {', '.join(_PRESETS)}")
     return {
-        **PRESETS[name],
+        **_PRESETS[name],
         **{key: value for key, value in overrides.items() if value is not None},
     }
 

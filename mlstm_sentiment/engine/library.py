@@ -4,22 +4,23 @@ A path is a set of instructions. This is the one place that chooses it.
 """
 
 import ctypes
+import hashlib
 import logging
+import os
+import platform
+import shlex
+import shutil
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from ..compiled_code import ERRORS
+from ..compiled_code import ERRORS, cached_library
 from ..errors import InputError, nearest
-from .compiling import compiled
-from .sources import digest_of_sources
+from .sources import OPTIONS, SOURCE, digest_of_sources
 
 FOLDER = Path(__file__).parent
 PATHS = ("plain", "neon", "avx2", "vnni", "amx")  # numbered as in engine.c; slowest first
 NUMPY = "numpy"  # the path without the library
-CHOSEN: str | None = None
-"""The path for every model that is loaded from now on; None: the fastest that runs here."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -93,6 +94,26 @@ def opened(path: Path) -> ctypes.CDLL:
     return library
 
 
+def compiled(extra: tuple[str, ...] = ()) -> Path:
+    """Return a checkout's library, compiled now for this machine unless the user's cache has it.
+
+    extra: more options for the compiler. Raises one of the ERRORS of `compiled_code`.
+    """
+    command = [*_compiler(), *OPTIONS, "-shared", f'-DSOURCES="{digest_of_sources()}"', *extra]
+    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
+    key = hashlib.sha256("\0".join([*command, *system]).encode()).hexdigest()[:16]
+    return cached_library(f"engine-{key}.so", lambda: [*command, str(SOURCE / "engine.c"), "-lm"])
+
+
+def _compiler() -> list[str]:
+    """Return the words of CC, or the path of a C compiler."""
+    chosen = shlex.split(os.environ.get("CC", ""))
+    for words in (chosen, ["cc"], ["gcc"], ["clang"]):
+        if words and (path := shutil.which(words[0])):
+            return [path, *words[1:]]
+    raise RuntimeError("no C compiler")
+
+
 @cache
 def engine_library() -> ctypes.CDLL | None:
     """Return the library: the installed one, or a checkout's, compiled once; None without either.
@@ -127,18 +148,13 @@ def path_names() -> tuple[str, ...]:
 
 
 def choose_path(path: str | None = None) -> str:
-    """Return the path to take: the one asked for, CHOSEN, or the fastest that runs here.
+    """Return the path to take: the one asked for, or the fastest that runs here.
 
     Raises InputError for a path that is unknown, or that this machine cannot run.
     """
-    choice, library = path or CHOSEN, engine_library()
-    if choice is not None:
-        if choice not in (*PATHS, NUMPY):
-            raise InputError(f"path {choice!r} is unknown{nearest(choice, (*PATHS, NUMPY))}")
-        if choice == NUMPY or choice in path_names():
-            return choice
-        raise InputError(f"path {choice}: this machine runs {', '.join(path_names())}")
-    for name in reversed(PATHS):
-        if library is not None and library.engine_path_runs(PATHS.index(name)):
-            return name
-    return NUMPY
+    runs = path_names()
+    if path not in (None, *PATHS, NUMPY):
+        raise InputError(f"path {path!r} is unknown{nearest(str(path), (*PATHS, NUMPY))}")
+    if path not in (None, *runs):
+        raise InputError(f"path {path}: this machine runs {', '.join(runs)}")
+    return path or runs[0]

@@ -8,7 +8,6 @@ from .request import Request
 from .stored import StoredMatrix, StoredModel
 
 LANES = 256
-SUMMED = 64  # steps whose states are summed in fp32
 _GATES = ("mx", "x", "mh", "h")
 
 

@@ -18,20 +18,20 @@ from .interface import Reading, TextModel
 from .kinds import POOLINGS, Pooling
 from .request import Familiarity, State, excess_of
 
-LONG = 8192  # tokens of a text; what is not longer is processed in one piece
+_LONG = 8192  # tokens of a text; what is not longer is processed in one piece
 PIECES, PARTS = 16, 4  # of a text, and of a piece
-CLOSE = 1e-3  # the largest difference of a unit's value between two states that count as equal
+_CLOSE = 1e-3  # the largest difference of a unit's value between two states that count as equal
 _BLOCK = 256  # tokens between two looks at whether a text is unfamiliar
 
 
 def in_pieces(model: TextModel, also: Sequence[Pooling] = ()) -> TextModel:
     """Return a model that processes long texts in pieces; one in PyTorch as it is."""
-    if isinstance(model, Engine) and not isinstance(model, InPieces):
-        return InPieces(model, also)
+    if isinstance(model, Engine) and not isinstance(model, _InPieces):
+        return _InPieces(model, also)
     return model
 
 
-class InPieces(Engine):
+class _InPieces(Engine):
     """An engine that processes texts of more than LONG tokens in pieces.
 
     Their states differ from the engine's by about CLOSE at most. also: what to pool of a long text
@@ -55,9 +55,9 @@ class InPieces(Engine):
         sequences = self._sequences(texts)
         others = {"bits", "initial", "final", "clamp"}
         is_plain = not any(options.get(name) for name in others)
-        if not is_plain or all(len(tokens) <= LONG for tokens in sequences):
+        if not is_plain or all(len(tokens) <= _LONG for tokens in sequences):
             return super().read(sequences, pooling, **options)
-        short = [n for n, tokens in enumerate(sequences) if len(tokens) <= LONG]
+        short = [n for n, tokens in enumerate(sequences) if len(tokens) <= _LONG]
         together = super().read([sequences[n] for n in short], pooling, **options)
         alone = {n: _row(together, row) for row, n in enumerate(short)}
         readings = [
@@ -112,7 +112,7 @@ class InPieces(Engine):
         result: dict[int, Reading] = {}
 
         def process(pending: list[int], advance: Any = None) -> None:
-            reading = super(InPieces, self).read(
+            reading = super(_InPieces, self).read(
                 [parts[k] for k in pending],
                 self._also,
                 initial=State(*(half[pending] for half in begun)),
@@ -136,7 +136,7 @@ class InPieces(Engine):
             process(pending, advance)
         while True:
             gaps = [abs(a[:-1] - b[1:]).max((1, 2)) for a, b in zip(ended, begun, strict=True)]
-            pending = (np.flatnonzero(np.maximum(*gaps) > CLOSE) + 1).tolist()
+            pending = (np.flatnonzero(np.maximum(*gaps) > _CLOSE) + 1).tolist()
             if not pending:
                 return [result[k] for k in range(count)]
             follow(pending)

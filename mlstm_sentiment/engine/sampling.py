@@ -33,16 +33,17 @@ class SamplingConfig:
     """
 
     temperature: NonNegativeFloat = 1.0
-    """Logits are divided by it; 0 always takes the likeliest token."""
+    """Logits are divided by it: below 1 likely tokens are likelier still, above 1 less likely; 0
+    always takes the likeliest."""
     top_k: NonNegativeInt = 0
     """Sample only from this many of the likeliest tokens; 0: from all."""
     top_p: Annotated[float, Bound(above=0, max=1)] = 1.0
     """Sample only from the likeliest tokens, as few as together have this probability; 1: from
     all."""
     length: PositiveInt = 400
-    """Bytes after the prompt, at most."""
+    """Largest number of bytes to write after the prompt."""
     seed: NonNegativeInt = 0
-    """The same seed, the same text."""
+    """The same seed gives the same text."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "--")

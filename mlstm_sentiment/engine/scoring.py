@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..text.split import Split, shard_bounds
 from .interface import TextModel
 
-Reset = Literal["strip", "review"]
+_Reset = Literal["strip", "review"]
 _STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
 # Tokens before a shorter strip that are processed but not scored. With them, a score differs from
 # that of one lane by less than 1e-5 bits.
@@ -32,14 +32,23 @@ def score_split(
     split: Split,
     *,
     lanes: int | None = None,
-    reset: Reset = "strip",
+    reset: _Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> Evaluation:
-    """Score a split in one process, with a standard error over reviews; see `split_costs`."""
-    costs, pieces = split_costs(model, split, lanes=lanes, reset=reset, advance=advance)
-    per_review = sums_between(costs.astype(np.float64), split.offsets)
+    """Score a split in one process, with a standard error over reviews.
+
+    reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
+    within each; one lane is the whole split in file order. If `lanes` is None, the number is
+    chosen, and short strips begin with the state after the text before them. "review" starts every
+    review from the zero state, `lanes` of them in parallel. advance: called with the number of
+    tokens just processed.
+    """
+    if lanes is not None and lanes < 1:
+        raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    costs, pieces = _split_costs(model, split, lanes, reset, advance)
+    per_review = _sums_between(costs.astype(np.float64), split.offsets)
     lengths = split.tokenizer.byte_lengths(split.tokens)
-    per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
+    per_review_bytes = _sums_between(lengths.astype(np.int64), split.offsets)
     characters = int(per_review_bytes.sum())
     if characters == 0:
         raise InputError("nothing to score: the texts are empty after the model's text profile")
@@ -51,23 +60,14 @@ def score_split(
     return Evaluation(ratio, characters, error, pieces)
 
 
-def split_costs(
+def _split_costs(
     model: TextModel,
     split: Split,
-    *,
-    lanes: int | None = None,
-    reset: Reset = "strip",
-    advance: Callable[[float], object] = lambda tokens: None,
+    lanes: int | None,
+    reset: _Reset,
+    advance: Callable[[float], object],
 ) -> tuple[np.ndarray, int]:
-    """Return the bits of every token of a split, float32 [n], and how many zero states it took.
-
-    reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
-    within each; one lane is the whole split in file order. If `lanes` is None, the number is
-    chosen, and short strips begin with the state after the text before them. "review" starts every
-    review from the zero state, `lanes` of them in parallel. advance: as for `token_costs`.
-    """
-    if lanes is not None and lanes < 1:
-        raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    """Return the bits of every token of a split, float32 [n], and how many zero states it took."""
     split.check()
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
@@ -86,7 +86,7 @@ def split_costs(
 
 
 def _pieces(
-    split: Split, lanes: int | None, reset: Reset
+    split: Split, lanes: int | None, reset: _Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return for each piece the starts of reading and of scoring, and its end: int64 [N] each."""
     if reset == "review":
@@ -99,7 +99,7 @@ def _pieces(
     return starts, bounds[:-1], bounds[1:]
 
 
-def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def _sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     """Return the sum of values [n] from each of the bounds [N + 1] to the next, [N].
 
     `reduceat` alone would give an empty review (which a text profile may leave) the first value of

@@ -29,7 +29,7 @@ _GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
 
 
 @dataclass(frozen=True)
-class ModelDescription:
+class _ModelDescription:
     """What `config.json` says besides the architecture and the tokenizer."""
 
     OTHER_KEYS: ClassVar = True
@@ -96,11 +96,6 @@ class StoredModel:
     decoder: StoredMatrix
     decoder_bias: np.ndarray
 
-    @property
-    def is_float(self) -> bool:
-        """Whether the matrices are floats."""
-        return self.embedding.scale is None
-
     def digest(self) -> str:
         """Return a digest of the architecture and the weights, as a classifier names its model."""
         tensors: dict[str, StoredMatrix | np.ndarray] = {
@@ -133,7 +128,7 @@ def new_digest(architecture: Architecture, dtype: str = "torch.float32") -> Any:
     return hashlib.sha256(repr((architecture.architecture(), dtype)).encode())
 
 
-def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, ModelDescription]:
+def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, _ModelDescription]:
     """Return what `config.json` says of a model: as it stands, its tokenizer, and the rest.
 
     Raises InputError if it is damaged or of a newer format.
@@ -142,7 +137,7 @@ def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, ModelDesc
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
     tokenizer = load_tokenizer(folder, description, path)
-    return description, tokenizer, fill(ModelDescription, description, path)
+    return description, tokenizer, fill(_ModelDescription, description, path)
 
 
 def check_vocabulary(architecture: Architecture, tokenizer: Tokenizer, path: Path) -> None:

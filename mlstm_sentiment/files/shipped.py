@@ -3,7 +3,6 @@
 The network is used only for a model that is named hf://owner/name.
 """
 
-import re
 import reprlib
 from collections.abc import Mapping
 from os import PathLike
@@ -104,14 +103,6 @@ def _has_neutral(classifier: Mapping[str, Any]) -> bool:
     """Whether a description of a head has a step that predicts neutral; of format 7 a key."""
     steps = [step.get("step") for step in classifier.get("steps", [])]
     return "neutral" in steps or classifier.get("neutral") is not None
-
-
-def sources_of(folder: Path) -> list[str]:
-    """Return the names of the text sources of a model, from the tables of its SOURCES.md."""
-    path = folder / _SOURCES_FILE
-    if not path.is_file():
-        return []
-    return re.findall(r"^\| `(\w+)` \|", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def fetch_from_hub(repository: str) -> Path:

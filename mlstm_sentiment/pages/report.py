@@ -17,7 +17,6 @@ import numpy as np
 from ..files.writer import write_atomically
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
-from ..reading.dates import Dates, month_of
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
@@ -43,7 +42,6 @@ GROUP_PHRASES = 3  # of a group or month
 WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
 LONGEST = 300  # characters of a text that are shown
 LONGEST_QUOTE = 240
-_RECHECKED = 1024  # rows after which the column of dates is asked for again
 _PANEL_BYTES = 4000  # of the list of all texts, without the texts
 SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral, unsure or unfamiliar."
 KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
@@ -95,7 +93,6 @@ class Report:
         self._entries: dict[tuple[str, str], Entry] = {}
         self._room = KEPT_CHARACTERS
         self._count = self._kept = 0  # rows
-        self._dates: Dates | None = None
 
     @property
     def _negative(self) -> str:
@@ -108,10 +105,8 @@ class Report:
     def add(self, row: Mapping[str, Any], outcome: str) -> None:
         """Take a classified row, and what became of it."""
         model, month = self._summary.model, None
-        if self._dates is None or self._count % _RECHECKED == 0:  # of a stream it may change
-            self._dates = model.dates
-        if (dates := self._dates) is not None:
-            month = tuple(map(month_of, dates.readings(row.get(dates.name))[:3]))
+        if (dates := model.dates) is not None:
+            month = dates.months(row.get(dates.name))
             self._months.setdefault(month, Tally())[outcome] += 1
         text, self._count = self._text_of(row), self._count + 1
         text = "" if text is None else str(text)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 Row = Mapping[str, Any]
-Role = Literal["text", "question", "reply", "other", "unknown"]
+_Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 _SURE_NAMES: Sequence[str] = _NAMES["sure"]
@@ -66,19 +66,18 @@ class Export:
     name: str
     has: tuple[str, ...]
     text: str | None = None  # None: a row has several texts
-    rating: str | None = None
     date: str | None = None
     reply: str | None = None
 
 
-EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
+_EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
 
 
 class Column(NamedTuple):
     """A column as the chooser sees it."""
 
     name: str
-    role: Role  # by its name
+    role: _Role  # by its name
     holds: str  # in a word or two: "texts", "numbers", "labels", ...
     example: str  # a cell
     words: float  # mean, of the cells that are not empty
@@ -160,7 +159,7 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
 def export_of(names: Iterable[str]) -> Export | None:
     """Return the common export that has these columns; None if none is known."""
     words = set(map(words_of, names))
-    return next((export for export in EXPORTS if words.issuperset(export.has)), None)
+    return next((export for export in _EXPORTS if words.issuperset(export.has)), None)
 
 
 def lines_above_header(records: Sequence[Sequence[str]]) -> int:
@@ -186,7 +185,7 @@ def _is_title(record: Sequence[str], header: Sequence[str]) -> bool:
     cells = _filled(record)
     if not cells or cells[0].lstrip().startswith("#") or cells[0].rstrip().endswith(":"):
         return True
-    return 2 * len(cells) <= len(_filled(header)) and all(role_of(c) != "text" for c in cells)
+    return 2 * len(cells) <= len(_filled(header)) and all(_role_of(c) != "text" for c in cells)
 
 
 def _filled(record: Sequence[str]) -> list[str]:
@@ -272,7 +271,7 @@ def is_sure_name(name: str) -> bool:
     return words_of(name) in _SURE_NAMES
 
 
-def role_of(name: str) -> Role:
+def _role_of(name: str) -> _Role:
     """Return the role that a column's name suggests."""
     words = words_of(name)
     parts = words.split()
@@ -295,7 +294,7 @@ def _column(name: str, values: Iterable[Any]) -> Column:
     cells = [text for value in values if (text := "" if value is None else str(value).strip())]
     content = _Content(cells)
     example = max(cells[:20], key=len, default="")
-    return Column(name, role_of(name), content.holds, example, content.words, len(cells))
+    return Column(name, _role_of(name), content.holds, example, content.words, len(cells))
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             with member:
                 yield member
     else:
-        opener = {".gz": _gzip, ".zst": zstandard}[compression]()
+        opener = {".gz": _gzip, ".zst": _zstandard}[compression]()
         with opener.open(stored, "rb") as file:
             yield file
 
@@ -167,7 +167,7 @@ def _gzip() -> Any:
     return igzip
 
 
-def zstandard() -> Any:
+def _zstandard() -> Any:
     """Return the standard library's module of Python 3.14, or its backport."""
     for name in ("compression.zstd", "backports.zstd"):
         try:

@@ -3,15 +3,13 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from .columns import words_of
 
-_Value = TypeVar("_Value")
 Order = Literal["month first", "day first", "year first"]
 
 _LIST = tomllib.loads(Path(__file__).with_name("dates.toml").read_text(encoding="utf-8"))
@@ -47,11 +45,14 @@ _ENDS_LIKE_A_DATE = re.compile(r"\w*(date|datum|time|timestamp)")
 _NUMBER = re.compile(r"\d+(\.\d+)?([eE]\+?\d+)?")
 _EARLIEST, _LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 _EXCEL = date(1899, 12, 30)  # day 0 of a workbook
-NO_DATES = 5  # the rank of names of versions and numbers
-LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
+_NO_DATES = 5  # the rank of names of versions and numbers
+_LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
 
-class Readings(NamedTuple):
+Months = tuple[str | None, ...]  # one for each of ORDERS
+
+
+class _Readings(NamedTuple):
     """A date in each order of its numbers; None where it is no date."""
 
     month_first: date | None
@@ -62,7 +63,7 @@ class Readings(NamedTuple):
 
 
 ORDERS: tuple[Order, ...] = ("month first", "day first", "year first")
-_NO_DATE = Readings(None, None, None)
+_NO_DATE = _Readings(None, None, None)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -82,7 +83,7 @@ def _patterns(kind: str) -> list[re.Pattern[str]]:
 
 
 @lru_cache(maxsize=1 << 16)
-def readings_of(text: str) -> Readings:
+def _readings_of(text: str) -> _Readings:
     """Return what a cell means as a date, in each order; all None for anything else.
 
     readings_of("3/4/2024").day_first  # date(2024, 4, 3)
@@ -94,12 +95,12 @@ def readings_of(text: str) -> Readings:
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
             if index:  # the next cell is probably written alike
                 patterns[:] = [pattern, *patterns[:index], *patterns[index + 1 :]]
-            return Readings(*found, has_slashes="/" in text)
+            return _Readings(*found, has_slashes="/" in text)
     for pattern in _patterns("named"):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
-            return Readings(*found, is_named=True)
+            return _Readings(*found, is_named=True)
     if _NUMBER.fullmatch(text) and (day := _of_number(float(text))):
-        return Readings(day, day, day, is_named=True)
+        return _Readings(day, day, day, is_named=True)
     return _NO_DATE
 
 
@@ -143,12 +144,12 @@ class Dates:
     dates = Dates("Timestamp")
     for cell in cells:
         dates.add(cell)
-    dates.month("3/11/2024 14:05:22")  # '2024-03', or '2024-11' if some cell is 25/11/2024
+    dates.settled(dates.months("3/11/2024"))  # '2024-03', or '2024-11' if some cell is 25/11/2024
     """
 
     def __init__(self, name: str):
         self.name = name
-        self.rank = rank_of_name(name)
+        self.rank = _rank_of_name(name)
         self.cells = 0  # not empty
         self._says_date = says_date(name)
         self._valid: Counter[Order] = Counter()
@@ -161,7 +162,7 @@ class Dates:
         if is_missing(cell):
             return
         self.cells += 1
-        readings = self.readings(cell)
+        readings = self._readings(cell)
         for order, day in zip(ORDERS, readings[:3], strict=True):
             if day is not None:
                 self._valid[order] += 1
@@ -178,7 +179,7 @@ class Dates:
     @property
     def are_dates(self) -> bool:
         """Whether the column holds dates: nine in ten of its cells are, in one order."""
-        return self.cells > 0 and self._valid[self.order] >= LEAST_DATES * self.cells
+        return self.cells > 0 and self._valid[self.order] >= _LEAST_DATES * self.cells
 
     @property
     def order(self) -> Order:
@@ -212,32 +213,26 @@ class Dates:
         """Read dates that no cell of their own column shows the order of as another column's."""
         self._followed = other.order
 
-    def readings(self, cell: Any) -> Readings:
-        """Return what a cell means in each order, for tallies that are settled at the end."""
-        if self.rank == NO_DATES:
+    def _readings(self, cell: Any) -> _Readings:
+        if self.rank == _NO_DATES or is_missing(cell):
             return _NO_DATE
         if hasattr(cell, "year") and hasattr(cell, "month"):
             day = _date(cell.year, cell.month, getattr(cell, "day", 1))
-            return Readings(day, day, day)
-        readings = readings_of(str(cell))
+            return _Readings(day, day, day)
+        readings = _readings_of(str(cell))
         return _NO_DATE if readings.is_named and not self._says_date else readings
 
-    def settled(self, readings: Sequence[_Value]) -> _Value:
-        """Return which of three readings the order of the column means."""
-        return readings[ORDERS.index(self.order)]
+    def months(self, cell: Any) -> Months:
+        """Return the month of a cell in each order, such as 2024-03; `settled` chooses at the end.
 
-    def day(self, cell: Any) -> date | None:
-        """Return the day of a cell; of a month, the first one; None for anything else."""
-        return None if is_missing(cell) else self.settled(self.readings(cell)[:3])
+        None where it is no date.
+        """
+        days = self._readings(cell)[:3]
+        return tuple(None if day is None else f"{day.year}-{day.month:02}" for day in days)
 
-    def month(self, cell: Any) -> str | None:
-        """Return the month of a cell, such as 2024-03; None for anything else."""
-        return month_of(self.day(cell))
-
-
-def month_of(day: date | None) -> str | None:
-    """Return the month of a day, such as 2024-03."""
-    return None if day is None else f"{day.year}-{day.month:02}"
+    def settled(self, months: Months) -> str | None:
+        """Return which of the months the order of the column means."""
+        return months[ORDERS.index(self.order)]
 
 
 def is_missing(value: object) -> bool:
@@ -245,7 +240,7 @@ def is_missing(value: object) -> bool:
     return value in (None, "") or value != value
 
 
-def rank_of_name(name: str) -> int:
+def _rank_of_name(name: str) -> int:
     """Return how likely a column of dates says when texts were written; 0 is likeliest.
 
     0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never; NO_DATES:
@@ -253,7 +248,7 @@ def rank_of_name(name: str) -> int:
     """
     has = _kinds_of(name)
     if has["numbers"] and not has["date"]:
-        return NO_DATES
+        return _NO_DATES
     if has["never"]:
         return 4
     if has["other"] and not (has["date"] and has["text"]):

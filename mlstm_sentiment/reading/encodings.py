@@ -28,7 +28,7 @@ _PLAUSIBLE = 0.2  # the most disorder of a text ("chaos" in charset-normalizer)
 _ABOUT_EQUAL = 0.07  # a difference of disorder that shows nothing
 _EVIDENCE = 1 << 13  # bytes of lines that are not UTF-8
 # How UTF-8 looks that was read as cp1252 or Latin-1: an apostrophe, a dash, an accented letter.
-MOJIBAKE = re.compile(
+_MOJIBAKE = re.compile(
     "\u00e2\u20ac[\u2122\u0153\u00a6\u02dc\u201c\u201d\x80-\x9f]|\u00e2\x80[\x90-\xa6]"
     "|\u00c3[\x80-\xbf\u0192\u0160\u2030]"
 )
@@ -133,4 +133,4 @@ def _as_utf8(line: bytes) -> bytes:
 
 def is_mojibake(text: Any) -> bool:
     """Whether a text was read in a wrong encoding before it was written."""
-    return isinstance(text, str) and not text.isascii() and MOJIBAKE.search(text) is not None
+    return isinstance(text, str) and not text.isascii() and _MOJIBAKE.search(text) is not None

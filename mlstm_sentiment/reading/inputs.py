@@ -43,7 +43,8 @@ from .row_files import Dialect
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
 WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
-BINARY = (*WORKBOOKS, ".parquet", ".feather")
+COLUMNAR = (".parquet", ".feather")
+BINARY = (*WORKBOOKS, *COLUMNAR)
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
@@ -63,8 +64,8 @@ OTHER_FILES = {
     b"ARROW1": "is a Feather file; rename it to end in .feather",
     b"%PDF-": "is a PDF; save its text as a text file",
 }
-Quoting = Literal["auto", "standard", "none", "backslash"]
-BadRows = Literal["refuse", "skip"]
+_Quoting = Literal["auto", "standard", "none", "backslash"]
+_BadRows = Literal["refuse", "skip"]
 SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
 
 
@@ -97,10 +98,10 @@ class TableOptions:
     encoding: str | None = None
     """utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8; UTF-16 by its first
     bytes; the likeliest one for a table that is not UTF-8, which is printed."""
-    quoting: Quoting = "auto"
+    quoting: _Quoting = "auto"
     """standard: cells may be quoted; none: quotes are characters; backslash: a quote in a quoted
     cell follows a backslash; auto: standard, unless the lines fit only another one."""
-    bad_rows: BadRows = "refuse"
+    bad_rows: _BadRows = "refuse"
     """Rows with more cells than the header: refuse the file, or skip and count them."""
     sheet: str | None = None
     """Of a workbook. Default: the one that holds texts; those with one header are one table."""

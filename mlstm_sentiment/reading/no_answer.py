@@ -9,7 +9,7 @@ from ..text.markup import without_tags
 from .columns import ASKS
 
 NO_TEXT = "there is no text"
-HEADER = "it repeats the header"
+_HEADER = "it repeats the header"
 _NOTHING = "it answers a question with nothing"
 _NO = "it answers an open question with no"
 _YES_OR_NO = re.compile(
@@ -35,7 +35,7 @@ def reason_of_no_answer(text: str | None, column: str | None = None) -> str | No
         return None
     plain = " ".join(text.split()).casefold().replace("\u2019", "'")
     if column is not None and plain == " ".join(column.split()).casefold():
-        return HEADER
+        return _HEADER
     reasons = _reasons()
     reason = reasons.get(plain) or reasons.get(plain.strip(" .!'\"\u201c\u201d"))
     if reason in (_NOTHING, _NO) and (column is None or not ASKS.search(column)):

@@ -9,15 +9,14 @@ import ast
 import json
 import logging
 import warnings
-from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from ..errors import InputError, brief
 from .encodings import Encoding
-from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
+from .inputs import BINARY, COLUMNAR, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
 from .json_arrays import array_items, object_items
 from .tables import (
     DELIMITERS,
@@ -26,11 +25,12 @@ from .tables import (
     TableRow,
     columnar_rows,
     probable_delimiter,
+    text_lines,
 )
 from .workbooks import Workbook, read_workbook, workbook_rows
 
-LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
-LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
+_LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
+_LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 _NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -82,14 +82,14 @@ def reader_of(source: Input, whole: bool = False) -> str:
 
 
 def read_lines(
-    lines: Iterable[bytes], kind: str, location: str, *, strict: bool
+    lines: Iterable[bytes], kind: str, location: str, *, strict: bool, codec: str = "utf-8"
 ) -> Iterator[Record]:
     """Yield the records of lines of JSON or text; InputError, with `location`, if invalid."""
     parse = parse_text if kind == ".txt" else parse_json
     for number, line in enumerate(lines, start=1):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
-        record = parse(line, f"{location}, line {number}", strict)
+        record = parse(line, f"{location}, line {number}", strict, codec)
         if record is not None:
             yield record
 
@@ -120,15 +120,25 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     records = read_lines(lines, source.kind, source.location, strict=strict)
     if source.kind == ".txt":
         return records
-    return sampled_json(records, TableReport(source.location, "JSON lines", is_table=False))
+    return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
 
 
-def sampled_json(
-    records: Iterator[Record], table: TableReport, waiting: Callable[[], bool] | None = None
+def sampled_records(
+    rows: Iterator[TableRow],
+    table: TableReport,
+    *,
+    rows_before: int = 1,
+    waiting: Callable[[], bool] | None = None,
 ) -> Iterator[Record]:
-    """Yield records of JSON, whose first ones show the key of the text."""
-    for record in cast("Iterator[Record]", table.sampled(records, waiting)):
+    """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
+
+    rows_before: of the header. waiting: of a stream, whether more rows have arrived.
+    """
+    for row in table.sampled(rows, waiting):
         table.rows += 1
+        record = row if isinstance(row, Record) else Record(row)
+        number = rows_before + table.rows + table.header_rows - (not table.has_header)
+        record.place = record.place or f"{table.location}, row {number}"
         record.table = table
         yield record
 
@@ -139,11 +149,11 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    is_array = begins_an_array(head)
+    is_array = _begins_an_array(head)
     what = "a JSON array" if is_array else "JSON"
     table = TableReport(source.location, what, is_table=False)
     items = (array_items if is_array else object_items)(file, strict=strict)
-    yield from sampled_json(_items(source, items, strict), table)
+    yield from sampled_records(_items(source, items, strict), table)
 
 
 def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record]:
@@ -166,7 +176,7 @@ def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record
 
 def has_json_lines(head: bytes) -> bool:
     """Return whether a .json that begins so has one object per line."""
-    if begins_an_array(head):
+    if _begins_an_array(head):
         return False
     lines = head.removeprefix(BYTE_ORDER_MARK).strip().split(b"\n")
     if not lines[0].lstrip().startswith(b"{") or lines[0].lstrip()[1:].lstrip()[:1] == b"'":
@@ -175,20 +185,20 @@ def has_json_lines(head: bytes) -> bool:
     return not is_whole and len(lines) > 1 and lines[0].rstrip().endswith(b"}")
 
 
-def begins_an_array(head: bytes) -> bool:
+def _begins_an_array(head: bytes) -> bool:
     """Return whether JSON that begins so is an array, not one object per line."""
     return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
-def parse_text(line: bytes, place: str, strict: bool) -> Record:
+def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
-    text, repaired = decode(line, place, strict)
+    text, repaired = decode(line, place, strict, codec)
     return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
 
 
-def parse_json(line: bytes, place: str, strict: bool) -> Record | None:
+def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
     """Return a line of JSON as a record, None for a blank one."""
-    text, repaired = decode(line, place, strict)
+    text, repaired = decode(line, place, strict, codec)
     if not text.strip():
         return None
     return _placed(_as_record(_loads(text, place), place), place, repaired)
@@ -207,7 +217,7 @@ def _loads(text: str, place: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    if len(text) > LONGEST_LITERAL:
+    if len(text) > _LONGEST_LITERAL:
         return None
     try:
         with warnings.catch_warnings():
@@ -252,9 +262,9 @@ def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple
 
 
 def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    content = file.read(LONGEST_DOCUMENT + 1)
-    if len(content) > LONGEST_DOCUMENT:
-        raise InputError(f"{source.location}: longer than {LONGEST_DOCUMENT:,} bytes; cut it")
+    content = file.read(_LONGEST_DOCUMENT + 1)
+    if len(content) > _LONGEST_DOCUMENT:
+        raise InputError(f"{source.location}: longer than {_LONGEST_DOCUMENT:,} bytes; cut it")
     text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
     yield _placed(Record(text=text), source.location, repaired)
 
@@ -263,29 +273,24 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
     on_disk = source.is_text_on_disk
     encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
-    row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
     try:
         if source.kind in WORKBOOKS:
             rows = workbook_rows(_workbook(source, file), table)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
-            row = 0
         else:
             table.description = str(encoding)
-            read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
-            delimiter = DELIMITED[source.kind]
-            rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))
-        for cells in table.sampled(rows):
-            row += 1 if table.rows else 1 + table.header_rows - (not table.has_header)
-            table.rows += 1
-            repaired = not strict and any("\ufffd" in str(cell) for cell in cells.values())
-            record = _placed(Record(cells), f"{source.location}, row {row}", repaired)
-            record.table = table
+            lines = text_lines(file, "strict" if strict else "replace")
+            delimited = DelimitedRows(lines, table, source.options, DELIMITED[source.kind])
+            rows = (row for _, row in delimited)
+        before = 0 if source.kind in COLUMNAR else 1  # the header
+        for record in sampled_records(rows, table, rows_before=before):
+            record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source.location}: not UTF-8 after row {row} ({error.reason}); {_NOT_UTF8}"
+            f"{source.location}: not UTF-8 after row {1 + table.rows} ({error.reason}); {_NOT_UTF8}"
         ) from error
 
 
@@ -295,14 +300,6 @@ def _workbook(source: Input, file: IO[bytes]) -> Workbook:
         workbook = read_workbook(file, source.location, source.kind, source.options)
         object.__setattr__(source, "kept", workbook)
     return source.kept
-
-
-def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
-    """Return about so many characters of a stream, "" at its end."""
-    text = ""
-    while not text and (piece := file.read(size)):
-        text = decoder.decode(piece)
-    return text or decoder.decode(b"", final=True)
 
 
 _READERS = {

@@ -15,12 +15,12 @@ from .source import Source
 from .table_model import TableModel
 from .texts import KeyChooser, describe_table, unicode_text
 
-BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
-FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
-BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
-OF_A_CELL = 64  # characters of overhead for a value
-RENAMED = "input_"
-CHECK_SECONDS = 2.0  # of checking a file before a terminal shows the progress
+_BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
+_FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
+_BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
+_OF_A_CELL = 64  # characters of overhead for a value
+_RENAMED = "input_"
+_CHECK_SECONDS = 2.0  # of checking a file before a terminal shows the progress
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,13 @@ class OwnNames:
             )
 
     def _name(self, key: str, others: Collection[str]) -> str:
-        if key not in self.added and not key.startswith(RENAMED):
+        if key not in self.added and not key.startswith(_RENAMED):
             return key  # no other key gets this name; not stored: a stream may have ever more keys
         if key not in self._names:
             used = {*self.added, *self._names.values()}
             name = key
             while name in used or (name != key and name in others):
-                name = RENAMED + name
+                name = _RENAMED + name
             self._names[key] = name
         return self._names[key]
 
@@ -134,7 +134,7 @@ class Rows:
         return self._position.fraction
 
     def batches(self, first_sizes: Iterable[int] = ()) -> Iterator[list[InputRow]]:
-        """Yield the rows in batches, of standard input those that have arrived; see `in_batches`.
+        """Yield the rows in batches, of standard input those that have arrived; see `_in_batches`.
 
         Warns at the end if no row has the column of groups.
         """
@@ -153,12 +153,12 @@ class Rows:
     def _batches(self, first_sizes: Iterable[int]) -> Iterator[list[InputRow]]:
         if not self.source.is_stream:
             rows = self._read() if self._rest is None else chain(self._first, self._rest)
-            yield from in_batches(rows, None, first_sizes)
+            yield from _in_batches(rows, None, first_sizes)
             return
         records = self.source.arriving()
         are_alike = records.has_equal_keys
         stream = rows_of(records, self.key, self.source.name, are_alike=are_alike)
-        yield from in_batches(stream, lambda: records.waiting, first_sizes)
+        yield from _in_batches(stream, lambda: records.waiting, first_sizes)
 
     def _read(self) -> Iterator[InputRow]:
         source = self.source
@@ -167,7 +167,7 @@ class Rows:
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
-        with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
+        with ProgressBar("check", unit=" rows", delay=_CHECK_SECONDS) as progress:
             for number, record in enumerate(source.all_records(position), start=1):
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:
@@ -199,7 +199,7 @@ def rows_of(
     key.conclude(location)
 
 
-def in_batches(
+def _in_batches(
     rows: Iterable[InputRow],
     waiting: Callable[[], bool] | None = None,
     first_sizes: Iterable[int] = (),
@@ -213,7 +213,7 @@ def in_batches(
     batch: list[InputRow] = []
     sizes = iter(first_sizes)
     known = next(sizes, None)
-    characters, size = 0, FIRST_ROWS
+    characters, size = 0, _FIRST_ROWS
     try:
         for row in rows:
             batch.append(row)
@@ -221,11 +221,11 @@ def in_batches(
             if known is not None:
                 is_full = len(batch) == known
             else:
-                is_full = len(batch) >= size or characters >= BATCH_CHARACTERS
+                is_full = len(batch) >= size or characters >= _BATCH_CHARACTERS
                 is_full = is_full or (waiting is not None and not waiting())
             if is_full:
                 yield batch
-                batch, characters, size = [], 0, min(2 * size, BATCH_ROWS)
+                batch, characters, size = [], 0, min(2 * size, _BATCH_ROWS)
                 known = next(sizes, None)
     except InputError:
         if batch and waiting is not None:
@@ -240,7 +240,7 @@ def _extent(record: Record) -> int:
     size, left = 0, list[Any](record.values())
     while left:
         value = left.pop()
-        size += OF_A_CELL + (len(value) if isinstance(value, (str, bytes)) else 0)
+        size += _OF_A_CELL + (len(value) if isinstance(value, (str, bytes)) else 0)
         if isinstance(value, Mapping):
             left += [*value, *value.values()]
         elif isinstance(value, (list, tuple, set)):

@@ -10,14 +10,14 @@ from ..errors import InputError
 from .columns import is_sure_name
 from .encodings import marked_encoding
 from .inputs import DELIMITED, JSON_KINDS, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions
-from .records import BYTE_ORDER_MARK, Record, decode, read_lines
-from .tables import DelimitedRows, TableReport, TableRow, names_columns
+from .records import BYTE_ORDER_MARK, Record, decode, read_lines, sampled_records
+from .tables import DelimitedRows, TableReport, lines_in, names_columns
 
 PLACE = "standard input"
 _ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
 _FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *DELIMITED)
-READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class ArrivingLines:
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
-        self._lines: deque[bytes] = deque()
+        self.arrived: deque[bytes] = deque()
         self._written = 0  # how many of them are not blank
         self._rest = b""  # a line whose end has not arrived
         self._has_begun = False
@@ -40,21 +40,21 @@ class ArrivingLines:
     def first(self) -> bytes:
         """Return the next line that is not blank without taking it; InputError if there is none."""
         while not self.waiting:
-            before = len(self._lines)
+            before = len(self.arrived)
             self._fill()
-            if len(self._lines) == before:
+            if len(self.arrived) == before:
                 raise InputError(f"{PLACE}: the input is empty")
-        return next(filter(bytes.strip, self._lines))
+        return next(filter(bytes.strip, self.arrived))
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        if not self._lines:
+        if not self.arrived:
             self._fill()
-        if not self._lines:
+        if not self.arrived:
             raise StopIteration
-        line = self._lines.popleft()
+        line = self.arrived.popleft()
         self._written -= bool(line.strip())
         return line
 
@@ -75,7 +75,7 @@ class ArrivingLines:
 
     def _read(self) -> bytes:
         try:
-            chunk = os.read(self._descriptor, READ_BYTES)
+            chunk = os.read(self._descriptor, _READ_BYTES)
         except OSError as error:
             raise InputError(f"{PLACE}: {error.strerror}") from error
         if not self._has_begun:
@@ -92,7 +92,7 @@ class ArrivingLines:
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            self._lines.append(line)
+            self.arrived.append(line)
             self._written += bool(line.strip())
 
 
@@ -137,63 +137,55 @@ class ArrivingRecords:
         codec = options.encoding or "utf-8"
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
-        self._lines, self._table = lines, TableReport(PLACE, "UTF-8" if codec == "utf-8" else codec)
-        self._decoded = (
-            decode(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line,
-                   f"{PLACE}, line {number}", True, codec)[0]
-            for number, line in enumerate(lines, start=1)
-        )  # fmt: skip
+        self._lines, self._codec = lines, codec
         self.has_equal_keys = kind not in JSON_KINDS
         """Whether all records have the same keys, as in a table."""
         self._rows: DelimitedRows | None = None
         self._ahead = 0  # records that have been read and not been yielded
-        if kind == ".txt":
-            self._records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
-            return
-        records: Iterator[Record]
         if kind in DELIMITED:
-            self._rows = DelimitedRows(self._read, self._table, options, DELIMITED[kind])
-            records = self._of_table(self._rows)
-        else:
-            self._table = TableReport(PLACE, "JSON lines", is_table=False)
-            records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
-        sampled = self._table.sampled(self._counted(records), lambda: self._has_arrived)
-        self._records = self._of_sampled(sampled)
+            table = TableReport(PLACE, "UTF-8" if codec == "utf-8" else codec)
+            self._rows = DelimitedRows(
+                self._decoded(), table, options, DELIMITED[kind], self._decoded_ahead
+            )
+            self._records = self._sampled(self._of_table(self._rows), table)
+            return
+        self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
+        if kind != ".txt":
+            table = TableReport(PLACE, "JSON lines", is_table=False)
+            self._records = self._sampled(self._records, table)
 
     @property
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
-        return self._ahead > 0 or self._has_arrived
+        return self._ahead > 0 or self._has_arrived()
 
-    @property
     def _has_arrived(self) -> bool:
         return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
 
     def __iter__(self) -> Iterator[Record]:
         return self._records
 
+    def _sampled(self, records: Iterator[Record], table: TableReport) -> Iterator[Record]:
+        counted = self._counted(records)
+        for record in sampled_records(counted, table, waiting=self._has_arrived):
+            if table.rows == 1:
+                self._ahead += (not table.has_header) - table.header_rows
+            self._ahead -= 1
+            yield record
+
     def _counted(self, records: Iterator[Record]) -> Iterator[Record]:
         for record in records:
             self._ahead += 1
             yield record
 
-    def _of_sampled(self, rows: Iterator[TableRow]) -> Iterator[Record]:
-        for row in rows:
-            if not self._table.rows:
-                self._ahead += (not self._table.has_header) - self._table.header_rows
-            self._ahead -= 1
-            self._table.rows += 1
-            record = row if isinstance(row, Record) else Record(row)
-            record.place = record.place or f"{PLACE}, line {1 + self._table.rows}"
-            record.table = self._table
-            yield record
+    def _decoded(self) -> Iterator[str]:
+        for number, line in enumerate(self._lines, start=1):
+            yield from lines_in(decode(line, f"{PLACE}, line {number}", True, self._codec)[0])
 
-    def _read(self, size: int) -> str:
-        """Return the lines that have arrived, at least one unless the input ended."""
-        parts = [next(self._decoded, "")]
-        while parts[-1] and getattr(self._lines, "waiting", False) and sum(map(len, parts)) < size:
-            parts.append(next(self._decoded, ""))
-        return "".join(parts)
+    def _decoded_ahead(self) -> Iterator[str]:
+        """Yield the lines that have arrived; those with faults are reported when they are read."""
+        for line in getattr(self._lines, "arrived", ()):
+            yield from lines_in(line.decode(self._codec, errors="replace"))
 
     def _of_table(self, rows: DelimitedRows) -> Iterator[Record]:
         for number, row in rows:

@@ -2,11 +2,13 @@
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import partial
+from io import TextIOWrapper
+from itertools import chain, zip_longest
 from typing import IO, Any, Literal, NamedTuple
 
 from ..errors import InputError, brief
@@ -20,14 +22,13 @@ from .columns import (
 )
 from .inputs import LONGEST_RECORD, TOO_LONG, TableOptions
 
-MOST_COLUMNS = 100_000
+_MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 _BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
-_PIECE = 1 << 20  # characters read at a time
+_SAMPLE = 1 << 20  # characters that show how a table is written
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-_LINE_END = re.compile(r"\r\n?|\n")
 _LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 _MARK = "\ufeff"
@@ -101,7 +102,7 @@ class TableReport:
         if self.is_table and first:
             self.header_rows = extra_header_rows(names, first)
             first = first[self.header_rows :]
-            cells = [written_name(name, names) for name in names]
+            cells = [_written_name(name, names) for name in names]
             if header_is_a_row(names, first, cells):
                 self.has_header = False
                 by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
@@ -166,38 +167,40 @@ def flattened(row: TableRow, prefix: str = "", depth: int = 3) -> TableRow:
 
 
 class _Lines:
-    """The lines of a text that arrives in pieces, each with its end: LF, CR LF or CR.
+    """The lines of a text, each with its end: LF, CR LF or CR.
 
-    read: returns about as many characters as asked for, "" at the end. place: names the input in
-    errors. A line or a record that is too long is an InputError.
+    lines: at most a little longer than a record may be. arrived: of a stream, returns the lines
+    that the next ones of `lines` will be, as far as they have arrived; None: all are there. A
+    record that is too long is an InputError. place: names the input in errors.
     """
 
-    def __init__(self, read: Callable[[int], str], place: str):
-        self._read, self._place = read, place
-        self._text, self._at, self._ended = "", 0, False
+    def __init__(
+        self, lines: Iterator[str], place: str, arrived: Callable[[], Iterator[str]] | None = None
+    ):
+        self._lines, self._place, self._arrived = lines, place, arrived
+        self._ahead = deque[str]()  # lines that have been looked at
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
 
     def arrived(self) -> Iterator[str]:
-        """Yield the complete lines that have arrived, without consuming them."""
-        for match in _LINE_WITH_END.finditer(self._text, self._at):
-            if match[0][-1] in "\r\n":
-                yield match[0]
+        """Yield the lines that have arrived, without consuming them."""
+        return chain(self._ahead, self._arrived() if self._arrived else ())
 
     def sample(self) -> str:
-        """Return the text that has arrived, whole lines if there is one; nothing is taken."""
-        while not self._ended and "\n" not in self._text.lstrip():
-            if len(self._text) > LONGEST_RECORD:
+        """Return the first lines of a file, or those that have arrived; nothing is taken."""
+        size = 0
+        for line in self._lines:
+            self._ahead.append(line)
+            size += len(line)
+            if line.strip() and (self._arrived is not None or size > _SAMPLE):
                 break
-            self._extend()
-        text = self._text[self._at :]
-        return text if self._ended else text[: text.rfind("\n") + 1] or text
+        return "".join(self.arrived())
 
-    def skip(self, length: int) -> None:
-        """Take the first characters of the sample, whole lines."""
-        self.number += len(_LINE_END.findall(self._text, self._at, self._at + length))
-        self._at += length
+    def skip(self, lines: int) -> None:
+        """Take some lines of the sample."""
+        for _ in range(lines):
+            next(self)
 
     def end_record(self) -> None:
         """Begin a new record with the next line."""
@@ -207,40 +210,35 @@ class _Lines:
         return self
 
     def __next__(self) -> str:
-        while True:
-            end = _LINE_END.search(self._text, self._at)
-            # After a CR at the end of the text, an LF may follow.
-            if end and (end.end() < len(self._text) or end[0] != "\r" or self._ended):
-                return self._taken(end.end())
-            if self._ended:
-                if self._at == len(self._text):
-                    raise StopIteration
-                return self._taken(len(self._text))
-            if self._size + len(self._text) - self._at > LONGEST_RECORD:
-                self._refuse_length()
-            self._extend()
-
-    def _taken(self, end: int) -> str:
-        line = self._text[self._at : end]
+        line = self._ahead.popleft() if self._ahead else next(self._lines)
         if not self.record:
             line = line.lstrip(_MARK)  # of files that were joined
-        self._at = end
         self.number += 1
         self.record.append(line)
         self._size += len(line)
         if self._size > LONGEST_RECORD:
-            self._refuse_length()
+            hint = "; a quote may be open" if self.record[1:] else ""
+            place = f"{self._place}, line {self.number + 1 - len(self.record)}"
+            raise InputError(f"{place}: {TOO_LONG}{hint}")
         return line
 
-    def _refuse_length(self) -> None:
-        hint = "; a quote may be open" if self.record[1:] else ""
-        place = f"{self._place}, line {self.number + 1 - len(self.record)}"
-        raise InputError(f"{place}: {TOO_LONG}{hint}")
 
-    def _extend(self) -> None:
-        rest = self._text[self._at :]
-        piece = self._read(max(_PIECE, len(rest)))
-        self._text, self._at, self._ended = rest + piece, 0, not piece
+def text_lines(file: IO[bytes], errors: str) -> Iterator[str]:
+    """Yield the lines of a file of UTF-8; of one that is too long for a record, its beginning.
+
+    errors: what is done about bytes that are not UTF-8, as for `bytes.decode`.
+    """
+    text = TextIOWrapper(file, "utf-8", errors, newline="")
+    try:
+        yield from iter(partial(text.readline, LONGEST_RECORD + 2), "")
+    finally:
+        if not file.closed:  # by its owner
+            text.detach()
+
+
+def lines_in(text: str) -> list[str]:
+    """Return the lines of a text with their ends, LF, CR LF or CR."""
+    return _LINE_WITH_END.findall(text)
 
 
 class DelimitedRows:
@@ -251,15 +249,19 @@ class DelimitedRows:
     many cells, for a quote that is not closed or swallows rows, and for a missing header or one of
     JSON or HTML.
 
-    read: returns about as many characters as asked for, fewer if no more have arrived, "" at the
-    end.
+    lines: with their ends. arrived: of a stream, returns the next ones as far as they have arrived.
     """
 
     def __init__(
-        self, read: Callable[[int], str], table: TableReport, options: TableOptions, delimiter: str
+        self,
+        lines: Iterator[str],
+        table: TableReport,
+        options: TableOptions,
+        delimiter: str,
+        arrived: Callable[[], Iterator[str]] | None = None,
     ):
         self.table, self.options = table, options
-        self._lines = _Lines(read, table.location)
+        self._lines = _Lines(lines, table.location, arrived)
         self._usual = delimiter
         self._dialect: _Dialect = _Dialect(delimiter, "standard")  # until lines have been seen
         self._seen: list[set[str]] = []  # values of each column in the first rows
@@ -268,8 +270,7 @@ class DelimitedRows:
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
         with suppress(csv.Error):  # an open quote, or what the next row will report
-            rows = self._dialect.records(self._lines.arrived())
-            return any(True for _ in rows)
+            return any(True for _ in self._dialect.records(self._lines.arrived()))
         return False
 
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
@@ -312,7 +313,7 @@ class DelimitedRows:
                 raise self._malformed(error) from error
             if cells is None:
                 return
-            if not is_blank(self._lines.record, dialect.delimiter):
+            if not _is_blank(self._lines.record, dialect.delimiter):
                 yield cells
 
     def _malformed(self, error: csv.Error) -> InputError:
@@ -337,7 +338,7 @@ class DelimitedRows:
         return f"{self.table.location}, line {self._lines.number - lines_before}"
 
     def _header(self, cells: Sequence[str]) -> list[str]:
-        if len(cells) > MOST_COLUMNS:
+        if len(cells) > _MOST_COLUMNS:
             raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
         if match := _OTHER_TEXT.match("".join(self._lines.record)):
             kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
@@ -353,7 +354,7 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            self._lines.skip(note.end())
+            self._lines.skip(len(lines_in(note[0])))
             sample = sample[note.end() :]
         sample = sample.lstrip(_MARK)
         quotes: _Quotes = "standard"
@@ -381,7 +382,7 @@ class DelimitedRows:
         ranks = self._ranked(sample, quotes)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, _LINE_END.split(sample)), "")
+        header = next(filter(str.strip, lines_in(sample)), "").rstrip("\r\n")
         for other in DELIMITERS if self._usual not in header else ():
             parts = header.split(other)
             if len(parts) > 1 and all(part and part == part.strip() for part in parts):
@@ -395,7 +396,7 @@ class DelimitedRows:
             records = _Dialect(delimiter, quotes).first_records(sample)
             records = records[lines_above_header(records) :]
             widths = list(map(len, records))
-            if widths and 1 < widths[0] <= MOST_COLUMNS:
+            if widths and 1 < widths[0] <= _MOST_COLUMNS:
                 names = records[0]
                 is_sensible = any(names) and all(name == name.strip() for name in names)
                 fitting = widths.count(widths[0]) / len(widths)
@@ -428,7 +429,7 @@ class DelimitedRows:
                 )
 
 
-def is_blank(lines: Iterable[str], delimiter: str) -> bool:
+def _is_blank(lines: Iterable[str], delimiter: str) -> bool:
     """Whether a record has nothing in it; an empty cell in quotes is a row."""
     blank = " \r\n" if delimiter == "\t" else " \t\r\n"
     return not any(line.strip(blank) for line in lines)
@@ -461,7 +462,7 @@ class _Dialect(NamedTuple):
                 yield line
 
         for cells in self.reader(recorded()):
-            if not is_blank(record, self.delimiter):
+            if not _is_blank(record, self.delimiter):
                 yield cells
             record.clear()
 
@@ -469,7 +470,7 @@ class _Dialect(NamedTuple):
         """Return the first records of a text, up to a malformed one."""
         first: list[list[str]] = []
         with suppress(csv.Error):
-            for cells in self.records(match[0] for match in _LINE_WITH_END.finditer(text)):
+            for cells in self.records(lines_in(text)):
                 first.append(cells)
                 if len(first) == _SNIFFED:
                     break
@@ -480,7 +481,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
     if not _ESCAPED_QUOTE.search(text):
         return False
-    lines = [line for line in _LINE_WITH_END.findall(text) if _ESCAPED_QUOTE.search(line)]
+    lines = [line for line in lines_in(text) if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
         with suppress(csv.Error):
@@ -509,7 +510,7 @@ def probable_delimiter(text: str) -> str | None:
 
 def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    lines = [line for line in _LINE_WITH_END.findall(text) if line.strip(" \r\n")]
+    lines = [line for line in lines_in(text) if line.strip(" \r\n")]
     width = lines[0].count(delimiter) + 1 if lines else 1
     if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
         return False
@@ -540,7 +541,7 @@ def column_names(header: Sequence[str]) -> list[str]:
     return names
 
 
-def written_name(name: str, names: Collection[str]) -> str:
+def _written_name(name: str, names: Collection[str]) -> str:
     """Return the cell of the header that `column_names` gave a name."""
     base = re.sub(r" \(\d+\)$", "", name)
     return "" if name.startswith(UNNAMED) else base if base in names else name

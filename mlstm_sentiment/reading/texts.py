@@ -105,7 +105,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     return True
 
 
-def key_in(
+def _key_in(
     present: Collection[str], requested: str | None, candidates: Iterable[str]
 ) -> str | None:
     """Return the requested key, or the first candidate that is present; None if there is none.
@@ -266,7 +266,7 @@ class KeyChooser:
     def _found_in(self, record: Record) -> tuple[str, ...]:
         if self.candidates is None:
             return text_keys(record, self.requested)
-        key = key_in(record, self.requested[0] if self.requested else None, self.candidates)
+        key = _key_in(record, self.requested[0] if self.requested else None, self.candidates)
         return () if key is None else (key,)
 
     def _choose(self, record: Record) -> str:
@@ -306,7 +306,7 @@ class KeyChooser:
         if self.candidates is None:
             other = choose_text(list(record), [record]).column
         else:
-            other = key_in(record, None, self.candidates)
+            other = _key_in(record, None, self.candidates)
         if other is not None:
             self._has_warned = True
             log.warning(

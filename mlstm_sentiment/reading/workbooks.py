@@ -16,7 +16,7 @@ from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import cell_of
 from .tables import TableReport, TableRow, column_names, counted
 
-OPENPYXL = (".xlsx", ".xlsm")
+_OPENPYXL = (".xlsx", ".xlsm")
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
 _LONGEST_CELL = 32_767  # characters, of a workbook
@@ -80,7 +80,7 @@ def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptio
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and validation, which are not read
-            sheets = _with_openpyxl(file) if kind in OPENPYXL else _with_pandas(file, kind)
+            sheets = _with_openpyxl(file) if kind in _OPENPYXL else _with_pandas(file, kind)
     except ImportError as error:
         needed = _ENGINES[kind][1] if kind in _ENGINES else error.name
         raise InputError(
@@ -103,7 +103,7 @@ def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptio
     if not any(map(any, first.rows)):
         raise InputError(f"{location}: the sheet {first.name!r} is empty: not even a header")
     notes = list(_notes(sheets, chosen))
-    if kind in OPENPYXL and (formulas := _formulas_without_value(file)):
+    if kind in _OPENPYXL and (formulas := _formulas_without_value(file)):
         noun = counted(formulas, "formula")
         notes.append(f"{noun} without a result: open it in Excel and save it")
     names = ", ".join(repr(sheet.name) for sheet in chosen)

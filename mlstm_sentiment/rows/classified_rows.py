@@ -129,7 +129,6 @@ class Classified:
             "version": installed_version(),
             "text_key": self._rows.key.key or " + ".join(self._rows.key.requested),
             "model": fitted_digest(classifier.loaded, classifier.fitted),
-            "threshold": classifier.threshold,
             "unsure": classifier.unsure,
             "precision": classifier.loaded.precision,
             "bits": classifier.bits,

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from .summary import Z
 
 LEAST_TEXTS = 5  # with a phrase, for it to be tried
-MOST_PHRASES = 12  # listed in a comparison, after folding
-PRINTED = 6  # of those
-ERROR_RATE = 0.05  # of comparisons of groups that differ by chance only, those that list a phrase
+_MOST_PHRASES = 12  # listed in a comparison, after folding
+_PRINTED = 6  # of those
+_ERROR_RATE = 0.05  # of comparisons of groups that differ by chance only, those that list a phrase
 _SHUFFLES = 100  # of the groups, to find how wide the intervals must be
 _LONGER = 2 / 3  # of a phrase's texts with a longer one around it, so that the longer one is named
 _SAME = 1 / 2  # of a phrase's texts with the leading one, so that it is folded into that one
 _COPIED = 0.9  # the same for a phrase that shares no word, but most texts, with the leading one
 
 Counts = NDArray[np.int64]
-Reals = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+_Reals = NDArray[np.float64]
+_Mask = NDArray[np.bool_]
 
 _WORD = r"[^\W_]+(?:['\u2019][^\W_]+)*"
 # What may stand between the words of a phrase: white space, quotes, hyphens, asterisks.
@@ -100,7 +100,7 @@ class Comparison:
                   f"of {self.others:,} others", "log-odds, interval")]  # fmt: skip
         cells += [
             (phrase.name, f"{phrase.chosen:,}", f"{phrase.others:,}", phrase.in_words)
-            for phrase in self.phrases[:PRINTED]
+            for phrase in self.phrases[:_PRINTED]
         ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         return [
@@ -142,7 +142,7 @@ class Phrases:
         """Return the numbers of the texts with a phrase, in ascending order."""
         return self.texts[self._ends[phrase - 1] if phrase else 0 : self._ends[phrase]]
 
-    def compare(self, groups: Counts, most: int = MOST_PHRASES) -> list[Comparison]:
+    def compare(self, groups: Counts, most: int = _MOST_PHRASES) -> list[Comparison]:
         """Return what the texts of each group have more often than those of all other groups.
 
         A phrase is listed if its interval excludes zero, and if it is in a larger fraction of the
@@ -202,13 +202,13 @@ class _Tables:
         self._places = places[numbers[is_tried[numbers]]]
         self.critical = self._critical_value(groups)
 
-    def scores(self, groups: Counts) -> tuple[Counts, Reals, Reals]:
+    def scores(self, groups: Counts) -> tuple[Counts, _Reals, _Reals]:
         """Return, for [group, phrase], the texts, the log-odds and their deviations."""
         shape = self._count, len(self.phrases)
         cells = groups[self._texts] * shape[1] + self._places
         here = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
         words = np.bincount(groups[self.texts], self._words, minlength=shape[0])[:, np.newaxis]
-        return here, *log_odds_of(here, self.totals - here, words, words.sum() - words)
+        return here, *_log_odds_of(here, self.totals - here, words, words.sum() - words)
 
     def _critical_value(self, groups: Counts) -> float:
         """Return the z-score that no phrase of shuffled groups exceeds, in 95 % of shuffles."""
@@ -219,7 +219,7 @@ class _Tables:
             shuffled[self.texts] = rng.permutation(groups[self.texts])
             _, log_odds, deviation = self.scores(shuffled)
             extremes.append((log_odds / deviation).max())
-        return max(Z, float(np.quantile(extremes, 1 - ERROR_RATE)))
+        return max(Z, float(np.quantile(extremes, 1 - _ERROR_RATE)))
 
 
 def pattern_of(phrase: str) -> re.Pattern[str]:
@@ -229,9 +229,9 @@ def pattern_of(phrase: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![^\W_]){gap.join(words)}(?![^\W_])", re.IGNORECASE)
 
 
-def log_odds_of(
+def _log_odds_of(
     chosen: Any, others: Any, chosen_words: Any, other_words: Any
-) -> tuple[Reals, Reals]:
+) -> tuple[_Reals, _Reals]:
     """Return each phrase's log-odds, chosen against other texts, and their standard deviations.
 
     chosen, others: the texts with each phrase. chosen_words, other_words: the number of words
@@ -306,7 +306,7 @@ def _kind(word: str) -> int:
     return _CONTENT | _OPENS | _CLOSES
 
 
-def _folded(phrases: Sequence[Phrase], chosen: Mask, most: int) -> list[Phrase]:
+def _folded(phrases: Sequence[Phrase], chosen: _Mask, most: int) -> list[Phrase]:
     """Return the leading phrases, each with those that are in mostly the same texts.
 
     phrases: the clearest difference first.

@@ -12,11 +12,11 @@ from ..text.glyphs import visible
 if TYPE_CHECKING:
     from ..head.head import Head
 
-OTHER_GROUPS = "(others)"
-MOST_GROUPS = 100_000  # counted separately
+_OTHER_GROUPS = "(others)"
+_MOST_GROUPS = 100_000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
-LONGEST_NAME = 30  # characters of a group's name that are printed
-NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
+_LONGEST_NAME = 30  # characters of a group's name that are printed
+_NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
 Z = 1.959964  # of a 95 % interval
 
 
@@ -74,14 +74,14 @@ class Summary:
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count a classified row; return its outcome."""
-        outcome = outcome_of(row, several_labels=self._several_labels)
+        outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
         if self._is_typing:
             self.model.add(row)
         if self.by is not None:
             key = self.model.group_key(row.get(self.by))
-            if key not in self._tallies and len(self._tallies) >= MOST_GROUPS:
-                key = OTHER_GROUPS
+            if key not in self._tallies and len(self._tallies) >= _MOST_GROUPS:
+                key = _OTHER_GROUPS
             self._tallies.setdefault(key, Tally())[outcome] += 1
         return outcome
 
@@ -102,13 +102,13 @@ class Summary:
         by_month = self.model.group_dates is not None
         size = {name: (tally.total(), name * by_month) for name, tally in groups.items()}
         ordered = sorted(size, key=size.__getitem__, reverse=True)
-        ordered.sort(key=OTHER_GROUPS.__eq__)
+        ordered.sort(key=_OTHER_GROUPS.__eq__)
         largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
         if all_months(largest):
             largest.sort()
         shown = {name: groups[name] for name in largest}
         for name in others:
-            shown.setdefault(OTHER_GROUPS, Tally()).update(groups[name])
+            shown.setdefault(_OTHER_GROUPS, Tally()).update(groups[name])
         return shown
 
     @property
@@ -118,8 +118,8 @@ class Summary:
         parts = []
         if dates is not None and not dates.is_order_known:
             parts.append(dates.order_note)
-        if len(self._tallies) > MOST_GROUPS:
-            parts.append(f"Only the first {MOST_GROUPS:,} groups are counted separately.")
+        if len(self._tallies) > _MOST_GROUPS:
+            parts.append(f"Only the first {_MOST_GROUPS:,} groups are counted separately.")
         return " ".join(parts)
 
     def lines(self) -> list[str]:
@@ -135,7 +135,9 @@ class Summary:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
         for name, tally in self.largest_groups().items():
-            shown = name if len(name) <= LONGEST_NAME else f"{name[:NAME_END]}...{name[-NAME_END:]}"
+            shown = (
+                name if len(name) <= _LONGEST_NAME else f"{name[:_NAME_END]}...{name[-_NAME_END:]}"
+            )
             cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
             cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -152,7 +154,7 @@ def _part(tally: Tally, outcome: str) -> str:
     return f"{tally[outcome]:,} {visible(outcome)}{share}"
 
 
-def outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
+def _outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
     """Return what became of a classified row: its label.
 
     several_labels: whether the classifier wrote `labels`; else this is a column of the input.

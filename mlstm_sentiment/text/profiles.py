@@ -119,7 +119,7 @@ def _transliteration() -> Callable[[str], str]:
 # order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
 # characters. A tweet has no padding, so one in Chinese becomes empty. "protein" is for the amino
 # acids of Alley et al. 2019: letters without spaces or a final *, after the symbol of a start.
-TEXT_PROFILES = {
+_TEXT_PROFILES = {
     profile.name: profile
     for profile in (
         TextProfile("openai", "\n ", " ", _clean_openai),
@@ -133,9 +133,9 @@ TEXT_PROFILES = {
 
 def text_profile(name: str) -> TextProfile:
     """Look up a profile by name; InputError, with the known names, if there is none."""
-    if name not in TEXT_PROFILES:
-        raise InputError(f"text profile {name!r} is unknown; known: {', '.join(TEXT_PROFILES)}")
-    return TEXT_PROFILES[name]
+    if name not in _TEXT_PROFILES:
+        raise InputError(f"text profile {name!r} is unknown; known: {', '.join(_TEXT_PROFILES)}")
+    return _TEXT_PROFILES[name]
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:

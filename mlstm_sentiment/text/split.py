@@ -78,10 +78,10 @@ class RaggedBatch(NamedTuple):
     """Rows of similar length that are read together, longest first."""
 
     indices: np.ndarray  # indices of its rows' sequences in the caller's list
-    spans: Iterator["Span"]  # read once: a long text has many
+    spans: Iterator["_Span"]  # read once: a long text has many
 
 
-class Span(NamedTuple):
+class _Span(NamedTuple):
     """Positions `start` to `stop` of the first `active` rows, all of which reach `stop`."""
 
     start: int
@@ -103,12 +103,12 @@ def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Itera
         yield RaggedBatch(indices, _spans([lengths[index] for index in indices], block))
 
 
-def _spans(lengths: Sequence[int], block: int) -> Iterator[Span]:
+def _spans(lengths: Sequence[int], block: int) -> Iterator[_Span]:
     """Cut one batch, longest first, at every row's end and at every `block`."""
     start, active = 0, sum(length > 0 for length in lengths)
     while active:
         stop = min(start + block, lengths[active - 1])
-        yield Span(start, stop, active)
+        yield _Span(start, stop, active)
         while active and lengths[active - 1] <= stop:
             active -= 1
         start = stop

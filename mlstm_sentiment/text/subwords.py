@@ -17,17 +17,17 @@ _SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this 
 _VERBATIM = re.compile(f"([{_SPACE}\udc80-\udcff]+)")
 SMALLEST_VOCABULARY = 258  # a token for the unknown, the bytes, and a piece
 # The settings of a vocabulary that leaves the text unchanged.
-LOSSLESS = {
+_LOSSLESS = {
     "normalization_rule_name": "identity",
     "add_dummy_prefix": False,
     "remove_extra_whitespaces": False,
     "byte_fallback": True,
 }
 _FITTING = "train one with " + " ".join(
-    f"--{name}={value}".lower() for name, value in LOSSLESS.items()
+    f"--{name}={value}".lower() for name, value in _LOSSLESS.items()
 )
 # Texts that a vocabulary may change: white space, accents, ligatures, widths, an emoji, controls.
-PROBES = (
+_PROBES = (
     *(
         " a",
         "a ",
@@ -71,7 +71,7 @@ class SubwordTokenizer(Tokenizer):
         self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
         self.content = content
         self.digest = hashlib.sha256(content).hexdigest()
-        for probe in PROBES:  # where text changes, bits per byte would not compare
+        for probe in _PROBES:  # where text changes, bits per byte would not compare
             if self.decode(self.encode(probe.encode())) != probe.encode():
                 raise InputError(f"{TOKENIZER_FILE}: changes the text {probe!r}; {_FITTING}")
 
@@ -158,7 +158,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             logstream=log,
             model_type=kind,
             vocab_size=size,
-            **LOSSLESS,
+            **_LOSSLESS,
             unk_id=0,
             bos_id=-1,
             eos_id=-1,

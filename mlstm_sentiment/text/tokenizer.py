@@ -58,7 +58,7 @@ class Tokenizer:
         return {"tokenizer": self.kind}
 
 
-class ByteTokenizer(Tokenizer):
+class _ByteTokenizer(Tokenizer):
     """Every byte is a token."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ByteTokenizer(Tokenizer):
         return len(tokens)
 
 
-BYTES = ByteTokenizer()
+BYTES = _ByteTokenizer()
 
 
 START = 0  # between two characters

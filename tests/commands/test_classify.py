@@ -25,7 +25,6 @@ from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
-from tests.support.folders import contents
 from tests.support.heads import regression
 from tests.support.runs import assert_refused, done, piped, run
 
@@ -215,72 +214,6 @@ def test_as_many_rows_come_out_as_go_in(classify, tmp_path, caplog, options, sai
         assert len(json_rows(process.stdout)) == int(said.partition(" rows")[0][-1])
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_what_was_answered_before_an_interruption_is_kept(
-    classify, end_after, tmp_path, suffix, caplog
-):
-    """Five batches are read; of these the first four, 960 rows, are answered."""
-    caplog.set_level(logging.INFO)
-    source, output = tmp_path / "in.txt", tmp_path / f"out.{suffix}"
-    source.write_text("".join(f"review {n}\n" for n in range(1300)))
-    command = ("--input", source, "--output", output)
-    partial = tmp_path / f"out.{suffix}.partial"
-    end_after(4)
-    assert classify(*command).returncode == 130
-    assert partial.read_bytes().count(b"\n") == 960 + (suffix == "csv")
-    done(classify(*command))
-    assert f"{partial}: continues after 960 rows" in caplog.text
-    assert not partial.exists()
-    done(classify("--input", source, "--output", tmp_path / f"whole.{suffix}"))
-    assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
-
-
-@pytest.mark.parametrize(
-    ("now", "options"),
-    [
-        pytest.param("text,id\n" + "good,1\n" * 961, ["--threshold", "1"], id="other options"),
-        pytest.param("number,text\n1,good\n", [], id="other columns"),
-    ],
-)
-def test_what_was_answered_in_another_way_is_not_kept(
-    classify, end_after, tmp_path, caplog, now, options
-):
-    caplog.set_level(logging.INFO)
-    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    source.write_text("text,id\n" + "good,1\n" * 961)
-    command = ("--input", source, "--output", output)
-    end_after(4)
-    assert classify(*command).returncode == 130
-    source.write_text(now)
-    caplog.clear()
-    done(classify(*command, *options))
-    assert "continues after" not in caplog.text
-    assert (tmp_path / "out.csv.kept-1").read_bytes().count(b"\n") == 961
-    if options:
-        assert "is from another command, or other options" in caplog.text
-        assert ",good," not in output.read_text()
-    else:
-        assert output.read_text().startswith("number,text,label,")
-
-
-@pytest.mark.parametrize(
-    ("name", "rows", "said"),
-    [
-        ("in.csv", b"text,id\n" + b"good,1\n" * 999 + b"one,cell,more\n", "line 1001: 3 cells"),
-        ("in.txt", b"good\n" * 999 + b"\xff\n", "line 1000: not UTF-8"),
-        ("in.jsonl", b'{"text": "good"}\n' * 999 + b'{"text": ["good"]}\n', "line 1000: expected"),
-    ],
-)
-def test_a_late_faulty_row_of_a_file_is_reported_before_a_model_is_loaded(
-    classify, tmp_path, name, rows, said
-):
-    """The model has no classifier, which is an error of its own as soon as it is loaded."""
-    (tmp_path / name).write_bytes(rows)
-    command = ("--input", tmp_path / name, "--output", tmp_path / "out.csv")
-    assert_refused(classify(*command, model="bare"), f"{name}, {said}")
-    assert {path.name for path in contents(tmp_path)} == {name}
-
-
 @pytest.mark.parametrize("name", ["in.jsonl", "in.csv.gz", "in.parquet"])
 def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
@@ -348,23 +281,6 @@ def test_the_text_may_first_come_when_rows_without_it_are_answered(stream, text_
             assert (answer["label"] == "no answer") is ("id" in row)
 
 
-@pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
-@pytest.mark.parametrize(
-    ("name", "content", "place"),
-    [
-        ("in.csv", b"id\n" + b"1\n" * 100, "in.csv, row 2"),
-        ("in.jsonl", b'{"id": 1}\n' * 100, "in.jsonl, line 1"),
-    ],
-)
-def test_a_file_without_text_is_refused_before_a_model_is_loaded(
-    classify, tmp_path, text_key, name, content, place
-):
-    """The model has no classifier, which is an error of its own as soon as it is loaded."""
-    (tmp_path / name).write_bytes(content)
-    process = classify("--input", tmp_path / name, *text_key, model="bare")
-    assert_refused(process, f"{place}: no", "'id'")
-
-
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
     source = tmp_path / "in.jsonl"
     source.write_text('{"text": "a"}\n{"label": 3, "text": "b"}\n{"text": "c", "id": 7}\n')
@@ -427,6 +343,17 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
     assert_refused(classify(*arguments.format(work=work).split()), *words)
 
 
+FILES = {
+    "empty.csv": b"text\n",
+    "in.csv": b"text,id\ngood,1\n",
+    "ids.csv": b"id\n" + b"1\n" * 100,
+    "ids.jsonl": b'{"id": 1}\n' * 100,
+    "late.csv": b"text,id\n" + b"good,1\n" * 999 + b"one,cell,more\n",
+    "late.txt": b"good\n" * 999 + b"\xff\n",
+    "late.jsonl": b'{"text": "good"}\n' * 999 + b'{"text": ["good"]}\n',
+}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -434,6 +361,13 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
         ("", ["--text or --input"]),
         ("--input none.csv", ["none.csv: no such file"]),
         ("--input empty.csv --output o.csv", ["no records in it"]),
+        ("--input ids.csv", ["ids.csv, row 2: no", "'id'"]),
+        ("--input ids.csv --text-key text", ["ids.csv, row 2: no key 'text'", "'id'"]),
+        ("--input ids.jsonl", ["ids.jsonl, line 1: no", "'id'"]),
+        ("--input ids.jsonl --text-key text", ["ids.jsonl, line 1: no key 'text'", "'id'"]),
+        ("--input late.csv --output o.csv", ["late.csv, line 1001: 3 cells"]),
+        ("--input late.txt --output o.csv", ["late.txt, line 1000: not UTF-8"]),
+        ("--input late.jsonl --output o.csv", ["late.jsonl, line 1000: expected text"]),
         ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
         ("--text x --output . --format csv", ["is a folder"]),
         ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
@@ -441,10 +375,8 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
             "--text x --output link.csv",
             ["link.csv: is a link, and nothing is written through links"],
         ),
-        ("--text x --shard 1/2", ["--shard is for the rows of an --input file"]),
         ("--input - --shard 1/2", ["--shard is for the rows of an --input file"]),
         ("--input in.csv --shard 3/2", ["'3/2' is not i/n, such as 1/8 to 8/8"]),
-        ("--input in.csv --shard 0/2", ["'0/2' is not i/n"]),
         ("--input in.csv --shard 2/2", ["--shard 2/2: the input has only 1 rows"]),
         ("--text x --by a", ["--by is for the rows of an --input"]),
         ("--input in.csv --by a", ["--by a: no such column; the input has 'text', 'id'"]),
@@ -459,8 +391,8 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
 def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, arguments, words):
     """The model has no classifier, which would be another error."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "empty.csv").write_text("text\n")
-    (tmp_path / "in.csv").write_text("text,id\ngood,1\n")
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
     (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere" / "x.csv")
     assert_refused(classify(*arguments.split(), model="bare"), *words)
     assert not (tmp_path / "o.csv").exists()

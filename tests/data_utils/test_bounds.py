@@ -13,9 +13,9 @@ import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.compression import zstandard
+from mlstm_sentiment.reading.compression import _zstandard
 from mlstm_sentiment.reading.inputs import LONGEST_RECORD
-from mlstm_sentiment.reading.records import LONGEST_LITERAL, read_records
+from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
 from mlstm_sentiment.reading.row_files import RowWriter
 from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 from tests.data_utils.splits import reviews_in
@@ -63,13 +63,13 @@ def test_a_record_without_end_is_refused(tmp_path, name, head, filling, message)
 
 @pytest.mark.usefixtures("soon")
 def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("mlstm_sentiment.reading.records.LONGEST_DOCUMENT", 1 << 20)
+    monkeypatch.setattr("mlstm_sentiment.reading.records._LONGEST_DOCUMENT", 1 << 20)
     path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
 
 
-PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard().compress}
+PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": _zstandard().compress}
 
 
 @pytest.mark.parametrize("compression", PACK)
@@ -176,6 +176,6 @@ def test_many_small_items_after_a_long_one_take_time_in_proportion(tmp_path):
 
 
 def test_long_lines_in_pythons_notation_are_not_tried(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{'text': [" + "1," * (LONGEST_LITERAL // 2) + "]}")
+    (tmp_path / "a.jsonl").write_text("{'text': [" + "1," * (_LONGEST_LITERAL // 2) + "]}")
     with pytest.raises(InputError, match="line 1: not JSON"):
         list(read_records(tmp_path / "a.jsonl", strict=True))

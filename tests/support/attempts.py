@@ -19,11 +19,11 @@ from pyarrow import feather, parquet
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.compression import zstandard
+from mlstm_sentiment.reading.compression import _zstandard
 from mlstm_sentiment.reading.inputs import as_input
 from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
-from mlstm_sentiment.text.profiles import TEXT_PROFILES
+from mlstm_sentiment.text.profiles import _TEXT_PROFILES
 from transfer.published.nvidia import read_nvidia
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
@@ -44,7 +44,7 @@ def whole_inputs() -> dict[str, bytes]:
         "a.jsonl.gz": gzip.compress(lines, mtime=0),
         "a.csv.gz": gzip.compress(table, mtime=0),
         "a.jsonl.xz": lzma.compress(lines),
-        "a.jsonl.zst": zstandard().compress(lines),
+        "a.jsonl.zst": _zstandard().compress(lines),
         "a.parquet": _parquet("snappy"),
         "b.parquet": _parquet("none"),
         "a.csv.bz2": bz2.compress(table),
@@ -108,7 +108,7 @@ def try_input(folder: Path, name: str, content: bytes, size: int) -> None:
     except InputError:
         texts = None
     for text in texts or []:
-        for profile in TEXT_PROFILES.values():
+        for profile in _TEXT_PROFILES.values():
             profile.encode(text).decode("utf-8")
     with suppress(InputError):
         read_labelled_sets([path])
@@ -143,5 +143,5 @@ def _compare_blocks(path: Path, size: int, texts: list[str] | None, report: Read
         assert texts is None
         return
     if texts is not None:
-        assert encoded == [TEXT_PROFILES["raw"].encode(text) for text in texts]
+        assert encoded == [_TEXT_PROFILES["raw"].encode(text) for text in texts]
         assert counts == report

@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
-from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import features_in_order
@@ -31,42 +29,24 @@ class Encoded(NamedTuple):
 
     features: Tensor  # [B, F], in the order given
     nats: Tensor  # summed over all predicted tokens; zero unless asked for
-    tokens: int  # how many tokens were predicted, as the encoder counts them
+    tokens: int  # how many tokens were predicted
 
 
 class LearningEncoder:
-    """A model that learns while it reads.
+    """A model that learns while it reads; the features are the final cell states."""
 
-    kind: the features: the last state, the mean of the last layer's hidden states, or both;
-    InputError for others. count: counts predicted tokens; the language model's loss is divided by
-    it, and a tokenizer's `count_bytes` makes it nats per byte.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        window: int,
-        *,
-        predicts: bool,
-        kind: FeatureKind = FINAL_CELL,
-        count: Callable[[np.ndarray], int] = len,
-    ):
-        is_last = kind.layers_of(model.config) == [model.config.layers - 1]
-        of_window = is_last and model.initial_state(1).is_output(kind.state)
-        if not set(kind.poolings) <= ({"last", "mean"} if of_window else {"last"}):
-            raise InputError(f"{kind}: fine-tuning cannot learn such features")
+    def __init__(self, model: LanguageModel, window: int, *, predicts: bool):
         self.model, self.window, self.predicts = model, window, predicts
-        self.kind, self.count = kind, count
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
         """Read sequences[rows], tokens [n] each."""
         texts = [sequences[row] for row in rows]
         with without_graphs():  # captured graphs are for a few recurring sizes
-            return encode(texts, self.model, self.window, self.predicts, self.kind, self.count)
+            return encode(texts, self.model, self.window, self.predicts)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
         """Return float32 [N, F], without a gradient."""
-        return read_features(self.model, name, sequences, self.kind)
+        return read_features(self.model, name, sequences)
 
 
 class FrozenEncoder:
@@ -90,21 +70,14 @@ class FrozenEncoder:
         return self._cache[name]
 
 
-def read_features(
-    model: LanguageModel, name: str, sequences: Sequence[np.ndarray], kind: FeatureKind = FINAL_CELL
-) -> np.ndarray:
+def read_features(model: LanguageModel, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
     """Return float32 [N, F], without a gradient, and show the progress under a name."""
     with ProgressBar(name, sum(map(len, sequences))) as progress:
-        return features_in_order(model, sequences, kind=kind, advance=progress.advance)
+        return features_in_order(model, sequences, advance=progress.advance)
 
 
 def encode(
-    sequences: Sequence[np.ndarray],
-    model: LanguageModel,
-    window: int,
-    predicts: bool,
-    kind: FeatureKind = FINAL_CELL,
-    count: Callable[[np.ndarray], int] = len,
+    sequences: Sequence[np.ndarray], model: LanguageModel, window: int, predicts: bool
 ) -> Encoded:
     """Read sequences, tokens [n] each, from the zero state; gradients flow back `window` tokens.
 
@@ -113,18 +86,15 @@ def encode(
     weights = model.prepare_weights()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
     state = model.initial_state(len(sequences))
-    total = weights.b_out.new_zeros(len(sequences), kind.width(model.config))
     if any(starts):
         heads = [sequence[:start] for sequence, start in zip(sequences, starts, strict=True)]
         with torch.no_grad():
-            state, total, _ = _read(heads, model, weights, state, total, BLOCK, kind)
+            state, _ = _read(heads, model, weights, state, BLOCK)
     tails = [sequence[start:] for sequence, start in zip(sequences, starts, strict=True)]
-    state, total, nats = _read(tails, model, weights, state, total, window, kind, predicts)
-    lengths = torch.tensor([[max(len(sequence), 1)] for sequence in sequences])  # [B, 1]
-    states = state.features(kind.state)[kind.layers_of(model.config)]
-    pooled = {"last": _features(kind, model, states), "mean": total / lengths.to(total.device)}
-    features = torch.cat([pooled[pooling] for pooling in kind.poolings], dim=1)
-    return Encoded(features, nats, sum(count(tail[1:]) for tail in tails if predicts))
+    state, nats = _read(tails, model, weights, state, window, predicts)
+    features = state.features("cell")[-1]
+    features = features.to(torch.promote_types(features.dtype, torch.float32))
+    return Encoded(features, nats, sum(len(tail[1:]) for tail in tails if predicts))
 
 
 def _read(
@@ -132,18 +102,13 @@ def _read(
     model: LanguageModel,
     weights: Weights,
     state: State,
-    total: Tensor,
     block: int,
-    kind: FeatureKind,
     predicts: bool = False,
-) -> tuple[State, Tensor, Tensor]:
-    """Return every row's state after its last token, `total`, and the cost of predicting.
-
-    total: [B, F'], the sum of the features over the states that `kind` averages.
-    """
+) -> tuple[State, Tensor]:
+    """Return every row's state after its last token, and the cost of predicting."""
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)
-    state, total = state.select(order), total[order]
+    state = state.select(order)
     nats = weights.b_out.new_zeros(())
     ended: list[State] = []  # the shortest rows first
     for start, stop, active in batch.spans:
@@ -152,21 +117,10 @@ def _read(
         rows = [sequences[row] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
         h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
-        if "mean" in kind.poolings:
-            summed = _features(kind, model, h[None]).sum(0)
-            total = torch.cat([total[:active] + summed, total[active:]])
         if predicts:
             flat = _targets(rows, start, stop).t().flatten().to(order.device)
             nats = nats + linear_cross_entropy(h.flatten(0, 1), weights.w_out, weights.b_out, flat)
-    state, back = State.join([state, *reversed(ended)]), torch.argsort(order)
-    return state.select(back), total[back], nats
-
-
-def _features(kind: FeatureKind, model: LanguageModel, states: Tensor) -> Tensor:
-    """Return the features [..., F'] of the states of some layers, [layers, ..., H]."""
-    values = torch.cat(list(states[..., kind.units_of(model.config)]), dim=-1)
-    values = values.to(torch.promote_types(values.dtype, torch.float32))
-    return values.tanh() if kind.tanh else values
+    return State.join([state, *reversed(ended)]).select(torch.argsort(order)), nats
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:

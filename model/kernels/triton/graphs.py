@@ -223,7 +223,7 @@ _shared_graphs = Graphs()  # of all threads
 _shared_inference_graphs = InferenceGraphs()
 
 
-class _Choice(threading.local):
+class Choice(threading.local):
     """The arguments of `captured_by` in this thread."""
 
     is_set = False
@@ -231,7 +231,7 @@ class _Choice(threading.local):
     inference: InferenceGraphs | None = None
 
 
-_choice = _Choice()
+_choice = Choice()
 
 
 @contextmanager

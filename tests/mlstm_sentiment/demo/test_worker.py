@@ -15,7 +15,7 @@ from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sources import SOURCE, digest_of_sources
 from mlstm_sentiment.head.fitted import find_classifier, load_fitted
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.text.subwords import PROBES
+from mlstm_sentiment.text.subwords import _PROBES
 from tests.mlstm_sentiment.demo.models import (
     about,
     python_says,
@@ -123,7 +123,7 @@ def test_it_splits_texts_as_sentencepiece_does(tmp_path, kind):
     texts = [
         *(
             *texts_of_many_kinds(60),
-            *PROBES,
+            *_PROBES,
             TEXT,
             "",
             " ",

@@ -143,7 +143,7 @@ def little_memory(folder, monkeypatch):
     lines = [f"text number {i} " * (1 + i % 5) for i in range(20)]
     (folder / "texts.txt").write_text("".join(f"{line}\n" for line in [*lines, "", " "]))
     whole = computed(folder, "whole.npy")
-    monkeypatch.setattr(featurize, "IN_MEMORY", 3 * featurize.OF_A_TEXT)
+    monkeypatch.setattr(featurize, "_IN_MEMORY", 3 * featurize._OF_A_TEXT)
     return whole
 
 
@@ -171,7 +171,7 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
 
 
 def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
-    monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
+    monkeypatch.setattr(featurize, "_IN_MEMORY", 1 << 20)
     (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
     tracemalloc.start()
     try:
@@ -180,12 +180,6 @@ def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-
-
-def test_texts_that_are_empty_or_missing_are_counted(folder, capsys):
-    (folder / "texts.txt").write_text("good\n\n \nbad\n")
-    dispatch(words(folder, "--output", folder / "x.npy"))
-    assert "4 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
 
 
 def test_a_pipe_takes_features_too(folder):

@@ -5,7 +5,7 @@ import pytest
 
 from mlstm_sentiment.engine import Engine, Familiarity, pieces
 from mlstm_sentiment.engine.kinds import POOLINGS
-from mlstm_sentiment.engine.pieces import InPieces, in_pieces
+from mlstm_sentiment.engine.pieces import _InPieces, in_pieces
 from tests.support.texts import texts_of_many_kinds
 
 FAMILIARITY = Familiarity(2.0, 40.0)
@@ -18,7 +18,7 @@ def engine():
 
 def compare(engine, tokens, close, **options):
     """Compare states and what is pooled; return the reader in pieces and what it found."""
-    in_parts = InPieces(engine, POOLINGS)
+    in_parts = _InPieces(engine, POOLINGS)
     options = {"state": "cell", "units": [3, 500], "familiarity": FAMILIARITY, **options}
     counted = []
     found = in_parts.read([tokens], POOLINGS, advance=counted.append, **options)
@@ -34,7 +34,7 @@ def compare(engine, tokens, close, **options):
 
 def test_a_long_text_has_the_same_values(engine, monkeypatch):
     tokens = engine.encode(" ".join(texts_of_many_kinds()) * 2)
-    assert len(tokens) > pieces.LONG
+    assert len(tokens) > pieces._LONG
     in_parts, found = compare(engine, tokens, 3e-3)
 
     def never(*_, **__):
@@ -47,14 +47,14 @@ def test_a_long_text_has_the_same_values(engine, monkeypatch):
 
 def test_what_is_not_forgotten_is_read_again(engine, monkeypatch):
     """A unit counts the letters of this noise; few states are right at first."""
-    monkeypatch.setattr(pieces, "LONG", 100)
+    monkeypatch.setattr(pieces, "_LONG", 100)
     tokens = engine.encode("x" * 500)
     compare(engine, tokens, 3e-3)
     compare(engine, engine.encode(" ".join(texts_of_many_kinds(20))), 3e-3)
 
 
 def test_short_texts_and_other_requests_are_those_of_the_engine(engine, monkeypatch):
-    monkeypatch.setattr(pieces, "LONG", 30)
+    monkeypatch.setattr(pieces, "_LONG", 30)
     texts = [engine.encode(text) for text in ("It broke.", "I love it. " * 20, "")]
     in_parts = in_pieces(engine)
     assert in_pieces(in_parts) is in_parts

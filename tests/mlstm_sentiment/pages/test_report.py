@@ -28,7 +28,7 @@ from mlstm_sentiment.pages.report import (
 )
 from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.rows import summary as summaries
-from mlstm_sentiment.rows.phrases import MOST_PHRASES
+from mlstm_sentiment.rows.phrases import _MOST_PHRASES
 from mlstm_sentiment.rows.summary import Summary
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
@@ -228,9 +228,9 @@ def test_long_texts_are_cut_visibly_and_equal_ones_are_folded_by_their_whole_tex
 
 
 def test_more_groups_than_are_counted_are_reported(classifier, monkeypatch):
-    monkeypatch.setattr(summaries, "MOST_GROUPS", 2)
+    monkeypatch.setattr(summaries, "_MOST_GROUPS", 2)
     assert "Only the first 2 groups" in report_of(classifier, drawn(50), "product")[1]
-    monkeypatch.setattr(summaries, "MOST_GROUPS", 3)
+    monkeypatch.setattr(summaries, "_MOST_GROUPS", 3)
     assert "Only the first" not in report_of(classifier, drawn(50), "product")[1]
 
 
@@ -277,7 +277,7 @@ def test_memory_and_page_are_bounded(classifier, monkeypatch):
     assert sum(len(entry.text) for entry in report.entries) <= 5000
     kept = sum(entry.count for entry in report.entries)
     assert f"{2200 - kept:,} further rows were not looked at" in page
-    assert page.count("<blockquote>") <= 2 * MOST_PHRASES * QUOTES + 4 * SET_APART
+    assert page.count("<blockquote>") <= 2 * _MOST_PHRASES * QUOTES + 4 * SET_APART
 
 
 COMPLAINTS = [

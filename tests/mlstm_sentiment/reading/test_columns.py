@@ -7,12 +7,12 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.columns import (
-    EXPORTS,
+    _EXPORTS,
+    _role_of,
     choose_text,
     export_of,
     extra_header_rows,
     header_is_a_row,
-    role_of,
     words_of,
 )
 from mlstm_sentiment.reading.records import read_records
@@ -132,7 +132,7 @@ def test_a_question_shows_the_likeliest_columns_first_with_a_cell_of_each():
     assert TEXTS[1][:20] in question or TEXTS[5][:20] in question
 
 
-@pytest.mark.parametrize("export", EXPORTS, ids=[export.name for export in EXPORTS])
+@pytest.mark.parametrize("export", _EXPORTS, ids=[export.name for export in _EXPORTS])
 def test_common_exports_are_known_by_their_columns(export):
     columns = dict.fromkeys(export.has, IDS)
     if export.reply:
@@ -216,8 +216,8 @@ def test_answers_to_choose_from_are_no_texts():
 
 def test_names_are_compared_as_words():
     assert {words_of(n) for n in ("reviewText", "Review_Text", " review-text ")} == {"review text"}
-    assert role_of("Comment ID") == role_of("Review Date") == "other"
-    assert role_of("Response from the owner") == "reply"
+    assert _role_of("Comment ID") == _role_of("Review Date") == "other"
+    assert _role_of("Response from the owner") == "reply"
 
 
 LAYOUTS = Path(__file__).parents[4] / "shared/data/layouts"

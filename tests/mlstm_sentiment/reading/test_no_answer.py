@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlstm_sentiment.reading.no_answer import HEADER, NO_TEXT, _reasons, reason_of_no_answer
+from mlstm_sentiment.reading.no_answer import _HEADER, NO_TEXT, _reasons, reason_of_no_answer
 
 QUESTION = "What could we improve?"
 NONE = ["N/A", "n/a.", " None ", "NaN", "-", "...", "[deleted]", "#REF!", "Total", "No answer",
@@ -47,10 +47,10 @@ def test_opinions_are_answers(cell):
 
 
 def test_a_row_that_repeats_the_header_is_no_answer():
-    assert reason_of_no_answer(QUESTION, QUESTION) == HEADER
-    assert reason_of_no_answer(" review  text", "Review Text") == HEADER
+    assert reason_of_no_answer(QUESTION, QUESTION) == _HEADER
+    assert reason_of_no_answer(" review  text", "Review Text") == _HEADER
     long = "Please share any other thoughts you have about working with us and with our partners"
-    assert reason_of_no_answer(long, long) == HEADER
+    assert reason_of_no_answer(long, long) == _HEADER
 
 
 def test_every_entry_of_the_list_is_found_as_it_is_written():

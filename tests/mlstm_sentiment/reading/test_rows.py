@@ -12,7 +12,7 @@ from mlstm_sentiment.head.answers import added_names
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.reading.records import Record
-from mlstm_sentiment.reading.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
+from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches, rows_of
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.classified_rows import classify_batches
 from mlstm_sentiment.text.profiles import TextProfile, text_profile
@@ -38,7 +38,7 @@ def with_texts(rows, text_key=None, are_alike=False):
 
 
 def classified(classifier, rows, text_key=None, keys=()):
-    batches = in_batches(with_texts(rows, text_key))
+    batches = _in_batches(with_texts(rows, text_key))
     names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
     return list(itertools.chain(*classify_batches(classifier, batches, names)))
 
@@ -163,18 +163,13 @@ def test_rows_without_the_key_are_refused(text_key, are_alike, count):
         next(rows)
 
 
-def test_a_row_with_a_list_for_a_text_is_refused(classifier):
-    with pytest.raises(InputError, match="expected text or a number"):
-        classified(classifier, [{"text": "good"}, {"text": ["bad"]}])
-
-
 def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
     """A file is read again, and has the batches that it has without the list."""
     rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
     for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
         batches = []
         with pytest.raises(InputError, match="expected text or a number"):
-            batches.extend(in_batches(with_texts(rows), waiting))
+            batches.extend(_in_batches(with_texts(rows), waiting))
         assert [[row.text for row in batch] for batch in batches] == texts
 
 
@@ -184,17 +179,17 @@ def plain_rows(*texts):
 
 def test_batches_are_bounded_and_lazy(monkeypatch):
     endless = plain_rows(itertools.repeat("x"))
-    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 6)]
-    assert sizes == [64, 128, 256, 512, BATCH_ROWS, BATCH_ROWS]
-    monkeypatch.setattr("mlstm_sentiment.reading.rows.BATCH_CHARACTERS", 250)
+    sizes = [len(batch) for batch in itertools.islice(_in_batches(endless), 6)]
+    assert sizes == [64, 128, 256, 512, _BATCH_ROWS, _BATCH_ROWS]
+    monkeypatch.setattr("mlstm_sentiment.reading.rows._BATCH_CHARACTERS", 250)
     endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
-    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 5)]
+    sizes = [len(batch) for batch in itertools.islice(_in_batches(endless), 5)]
     assert sizes == [3, 3, 3, 1, 1]
 
 
 def test_no_batch_waits_for_what_has_not_come():
     left = iter([2, 1, 0, 0])
-    batches = in_batches(plain_rows("xxxx"), lambda: next(left))
+    batches = _in_batches(plain_rows("xxxx"), lambda: next(left))
     assert [len(batch) for batch in batches] == [3, 1]
 
 
@@ -208,8 +203,8 @@ def test_no_batch_waits_for_what_has_not_come():
 )
 def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
     """An empty row takes memory, too."""
-    monkeypatch.setattr("mlstm_sentiment.reading.rows.BATCH_CHARACTERS", 1_000_000)
-    batches = list(in_batches([InputRow(Record(row), "a")] * 20))
+    monkeypatch.setattr("mlstm_sentiment.reading.rows._BATCH_CHARACTERS", 1_000_000)
+    batches = list(_in_batches([InputRow(Record(row), "a")] * 20))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
 

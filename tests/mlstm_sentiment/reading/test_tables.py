@@ -10,19 +10,21 @@ from hypothesis import strategies as st
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
 from mlstm_sentiment.reading.tables import (
-    MOST_COLUMNS,
+    _MOST_COLUMNS,
     DelimitedRows,
     TableReport,
+    _written_name,
     column_names,
-    written_name,
 )
 from tests.support.fuzzed_tables import try_tables
 
 
-def rows_of(text, delimiter=",", **options):
-    read = io.StringIO(text, newline="").read
-    rows = DelimitedRows(read, TableReport("a.csv"), TableOptions(**options), delimiter)
-    return list(rows)
+def rows_of(text, usual=",", **options):
+    return list(delimited(text, TableReport("a.csv"), TableOptions(**options), usual))
+
+
+def delimited(text, table, options, delimiter=","):
+    return DelimitedRows(iter(io.StringIO(text, newline="")), table, options, delimiter)
 
 
 cells = st.text("ab,;\"\t\r\n é\x00'", min_size=1).filter(lambda cell: cell.strip(" \t"))
@@ -71,7 +73,7 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ),
         ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
         ("a\nok\n" + "x" * 200_000 + "\n", "a.csv, line 3: .* a cell has more than 131,072"),
-        ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
+        ("," * _MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
     ],
 )
 def test_what_is_no_table_is_refused(text, message):
@@ -84,7 +86,7 @@ def test_columns_of_one_name_are_numbered():
     names = column_names(header)
     assert len(set(names)) == len(names)
     assert names[:3] == ["text", "a", "text (3)"]
-    assert [written_name(name, names) for name in names][:4] == ["text", "a", "text", ""]
+    assert [_written_name(name, names) for name in names][:4] == ["text", "a", "text", ""]
 
 
 def test_quotes_after_backslashes_are_quotes():
@@ -95,8 +97,7 @@ def test_quotes_after_backslashes_are_quotes():
 
 def test_rows_with_too_many_cells_are_left_out_on_request():
     table = TableReport("a.csv")
-    read = io.StringIO("text,n\na,1\nb, c,2\nd,3\n", newline="").read
-    rows = DelimitedRows(read, table, TableOptions(bad_rows="skip"), ",")
+    rows = delimited("text,n\na,1\nb, c,2\nd,3\n", table, TableOptions(bad_rows="skip"))
     assert [row["text"] for _, row in rows] == ["a", "d"]
     assert table.left_out() == ["1 with too many cells left out"]
 
@@ -114,7 +115,7 @@ def test_rows_with_too_many_cells_are_left_out_on_request():
 )
 def test_titles_above_the_header_are_no_rows(text, above):
     table = TableReport("a.csv")
-    rows = list(DelimitedRows(io.StringIO(text, newline="").read, table, TableOptions(), ","))
+    rows = list(delimited(text, table, TableOptions()))
     assert table.lines_above == above
     assert not above or (len(rows) == 2 and rows[0][1]["text"] == "Fine")
 
@@ -143,11 +144,7 @@ def test_the_delimiter_is_that_of_every_record(text, usual, row):
 
 @pytest.mark.parametrize("asked", ["tab", "\t", "\\t"])
 def test_a_delimiter_that_is_named_is_taken(asked):
-    options = TableOptions(delimiter=asked)
-    read = io.StringIO("a,b\tc\n1\t2\n", newline="").read
-    assert list(DelimitedRows(read, TableReport("a.csv"), options, ",")) == [
-        (2, {"a,b": "1", "c": "2"})
-    ]
+    assert rows_of("a,b\tc\n1\t2\n", delimiter=asked) == [(2, {"a,b": "1", "c": "2"})]
 
 
 @pytest.mark.parametrize("asked", ["", "ab", '"', "\n", "\u00e9"])

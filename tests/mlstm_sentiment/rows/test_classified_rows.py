@@ -118,12 +118,19 @@ def test_texts_need_no_file(classifier):
     assert [row["text"] for row in rows] == ["one", "two"]
 
 
-def test_another_head_begins_anew(classifier, table, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"threshold": 1.0}, "good"),
+        ({"unsure": (0.0, 0.0)}, "unsure"),
+        ({"sides": True}, "unsure"),
+    ],
+)
+def test_other_options_of_the_classifier_begin_anew(classifier, table, tmp_path, changed, word):
     sink, source = Sink(tmp_path / "out.jsonl"), Source(table, "comment")
     next(iter(classify(source, classifier, sink)))
-    other = SentimentClassifier(tmp_path / "model", threshold=1.0).fit()
-    assert "good" not in {row["label"] for row in classify(source, other, sink)}
+    other = SentimentClassifier(tmp_path / "model", **changed).fit()
+    assert word not in {row["label"] for row in classify(source, other, sink)}
     assert (tmp_path / "out.jsonl.kept-1").exists()
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from mlstm_sentiment.rows.phrases import ERROR_RATE, LEAST_TEXTS, Phrases
+from mlstm_sentiment.rows.phrases import _ERROR_RATE, LEAST_TEXTS, Phrases
 
 FILLER = [f"{a}{b}{c}" for a in "bdfgk" for b in ("ra", "lo", "mi", "tu") for c in ("ven", "sor")]
 
@@ -64,7 +64,7 @@ def test_by_chance_phrases_are_listed_as_rarely_as_promised():
         any(c.phrases for c in Phrases(texts).compare(groups))
         for texts, groups in (corpus(seed, 150) for seed in range(60))
     ]
-    assert np.mean(found) <= 3 * ERROR_RATE
+    assert np.mean(found) <= 3 * _ERROR_RATE
 
 
 def test_overlapping_phrases_are_folded_into_one():

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 from mlstm_sentiment.head.answers import NO_ANSWER, word_of
 from mlstm_sentiment.head.steps import Neutral
 from mlstm_sentiment.rows import summary as summaries
-from mlstm_sentiment.rows.summary import OTHER_GROUPS, SHOWN_GROUPS, Summary, Tally
+from mlstm_sentiment.rows.summary import _OTHER_GROUPS, SHOWN_GROUPS, Summary, Tally
 from tests.support.heads import regression, star_head
 
 TWO = regression(np.zeros(2))
@@ -110,21 +110,21 @@ def test_small_groups_are_added_up():
     for _ in range(2):
         summary.add(row("negative", id="x\x1b[31m" + "y" * 100))
     shown = summary.largest_groups()
-    assert list(shown)[-1] == OTHER_GROUPS
+    assert list(shown)[-1] == _OTHER_GROUPS
     assert sum(tally.total() for tally in shown.values()) == 3002
     assert next(iter(shown)).endswith("y")  # the largest, although it came last
     assert "\x1b" not in "".join(summary.lines())
 
 
 def test_more_groups_than_are_counted_are_reported(monkeypatch):
-    monkeypatch.setattr(summaries, "MOST_GROUPS", 3)
+    monkeypatch.setattr(summaries, "_MOST_GROUPS", 3)
     summary = Summary(TWO, "id")
     for number in range(3):
         summary.add(row("positive", id=number))
     assert not summary.limit_note
     summary.add(row("positive", id=3))
     assert summary.lines()[-1] == "Only the first 3 groups are counted separately."
-    assert summary.groups[OTHER_GROUPS].total() == 1
+    assert summary.groups[_OTHER_GROUPS].total() == 1
 
 
 def test_long_names_that_differ_at_their_end_are_printed_differently():
@@ -172,4 +172,4 @@ def test_of_many_months_the_largest_are_shown_in_their_order(growth):
     for number, month in enumerate(months):
         for _ in range(1 + growth * number):
             summary.add(row("positive", when=f"{month}-05"))
-    assert list(summary.largest_groups()) == [*months[10:], OTHER_GROUPS]
+    assert list(summary.largest_groups()) == [*months[10:], _OTHER_GROUPS]

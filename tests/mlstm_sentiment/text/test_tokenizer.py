@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.tokenizers import check_same_tokenizer, load_tokenizer, save_tokenizer
-from mlstm_sentiment.text.subwords import LOSSLESS, SubwordTokenizer, train_vocabulary
+from mlstm_sentiment.text.subwords import _LOSSLESS, SubwordTokenizer, train_vocabulary
 from mlstm_sentiment.text.tokenizer import BYTES, TOKENIZER_FILE
 from tests.conftest import small_vocabulary
 
@@ -172,7 +172,7 @@ def test_a_vocabulary_that_cannot_say_every_byte_is_refused():
     ],
 )
 def test_a_vocabulary_that_changes_the_text_is_refused(tmp_path, changes):
-    content = foreign_vocabulary(vocab_size=330, model_type="bpe", **{**LOSSLESS, **changes})
+    content = foreign_vocabulary(vocab_size=330, model_type="bpe", **{**_LOSSLESS, **changes})
     (tmp_path / TOKENIZER_FILE).write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
     with pytest.raises(InputError, match=r"changes the text '.*'; train one with"):
@@ -181,7 +181,7 @@ def test_a_vocabulary_that_changes_the_text_is_refused(tmp_path, changes):
 
 def test_a_foreign_vocabulary_that_changes_nothing_is_read():
     tokenizer = SubwordTokenizer(
-        "bpe", foreign_vocabulary(vocab_size=330, model_type="bpe", **LOSSLESS)
+        "bpe", foreign_vocabulary(vocab_size=330, model_type="bpe", **_LOSSLESS)
     )
     text = "\ttwo  spaces\u00a0and \ufb01ne e\u0301 ".encode()
     assert tokenizer.decode(tokenizer.encode(text)) == text
@@ -189,7 +189,7 @@ def test_a_foreign_vocabulary_that_changes_nothing_is_read():
 
 def test_a_rule_under_the_name_of_identity_is_refused(tmp_path):
     content = foreign_vocabulary(
-        vocab_size=330, model_type="bpe", **{**LOSSLESS, "normalization_rule_name": "nfkc"}
+        vocab_size=330, model_type="bpe", **{**_LOSSLESS, "normalization_rule_name": "nfkc"}
     )
     renamed = content.replace(b"\n\x04nfkc", b"\n\x04\x00\x00\x00\x00")
     with pytest.raises(InputError, match="changes the text"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mlstm_sentiment.engine.kinds import PRESETS, FeatureKind, preset
+from mlstm_sentiment.engine.kinds import _PRESETS, FeatureKind, preset
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import Pool, features_in_order
@@ -243,7 +243,7 @@ def test_features_are_pooled_on_the_device_of_the_model(pooling):
 
 
 def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():
-    assert preset("papers", units=[], tanh=None) == {**PRESETS["papers"], "units": []}
+    assert preset("papers", units=[], tanh=None) == {**_PRESETS["papers"], "units": []}
 
 
 def test_a_kind_has_one_spelling():

@@ -83,8 +83,10 @@ def test_the_least_quota_on_the_way_to_the_root_holds(cgroups, files, expected):
 
 
 @pytest.mark.parametrize(("quota", "usable"), [(inf, 4), (8.0, 4), (2.5, 3), (0.2, 1)])
-def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(quota, usable):
-    assert cores.Allowance(4, quota).cores == usable
+def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(monkeypatch, quota, usable):
+    monkeypatch.setattr(cores, "affine_cores", lambda: 4)
+    monkeypatch.setattr(cores, "quota", lambda root: quota)
+    assert cores.usable_cores() == usable
 
 
 @pytest.mark.parametrize(("reported", "expected"), [(6, 6), (None, 1)])

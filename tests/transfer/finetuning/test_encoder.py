@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
-from mlstm_sentiment.errors import InputError
 from model.inference.features import features_in_order
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.cells import config_of
-from transfer.finetuning.encoder import LearningEncoder, encode
+from transfer.finetuning.encoder import encode
 
 LENGTHS = (9, 0, 31, 1, 9, 17, 2)
-BOTH = FeatureKind(state="hidden", pooling=("mean", "last"))
-KINDS = [FINAL_CELL, BOTH]
 
 
 @pytest.fixture
@@ -31,20 +27,18 @@ def wide_model(request):
     return emphatic(build_model(config, seed=3)).double()
 
 
-def alone(model, sequence, window, kind):
+def alone(model, sequence, window):
     """Read one text token by token; return its features and the nats of its window's tokens."""
-    states = [model.initial_state(1)]
+    state = model.initial_state(1)
     nats = torch.zeros((), dtype=torch.float64)
     start = max(len(sequence) - window, 0)
     for place, token in enumerate(sequence.astype(np.int64)):
-        before = states[-1].detach() if place == start else states[-1]
-        logits, after = model.step(torch.tensor([token]), before)
-        states.append(after.detach() if place < start else after)
+        before = state.detach() if place == start else state
+        logits, state = model.step(torch.tensor([token]), before)
+        state = state.detach() if place < start else state
         if start <= place < len(sequence) - 1:
             nats = nats - logits.log_softmax(-1)[0, int(sequence[place + 1])]
-    read = [state.features(kind.state)[-1, 0] for state in states]
-    pooled = {"last": read[-1], "mean": torch.stack(read[1:] or read).mean(0)}
-    return torch.cat([pooled[pooling] for pooling in kind.poolings]), nats
+    return state.features("cell")[-1, 0], nats
 
 
 def gradients(model, loss):
@@ -53,13 +47,10 @@ def gradients(model, loss):
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", [100, 8])
-def test_features_nats_and_gradients_are_those_of_each_text_alone(
-    wide_model, sequences, window, kind
-):
-    encoded = encode(sequences, wide_model, window, True, kind)
-    each = [alone(wide_model, sequence, window, kind) for sequence in sequences]
+def test_features_nats_and_gradients_are_those_of_each_text_alone(wide_model, sequences, window):
+    encoded = encode(sequences, wide_model, window, True)
+    each = [alone(wide_model, sequence, window) for sequence in sequences]
     features = torch.stack([feature for feature, _ in each])
     nats = torch.stack([n for _, n in each]).sum()
     torch.testing.assert_close(encoded.features, features, rtol=1e-12, atol=1e-12)
@@ -73,24 +64,8 @@ def test_features_nats_and_gradients_are_those_of_each_text_alone(
         torch.testing.assert_close(actual[name], gradient, rtol=1e-9, atol=1e-11, msg=name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", [100, 8])
-def test_features_are_those_that_classify_reads(small_model, sequences, window, kind):
-    encoded = encode(sequences, small_model, window, False, kind).features.detach().numpy()
-    features = features_in_order(small_model, sequences, kind=kind)
+def test_features_are_those_that_classify_reads(small_model, sequences, window):
+    encoded = encode(sequences, small_model, window, False).features.detach().numpy()
+    features = features_in_order(small_model, sequences)
     np.testing.assert_allclose(encoded, features, rtol=0, atol=1e-5 * np.abs(features).max())
-
-
-@pytest.mark.parametrize(
-    "kind", [FeatureKind(pooling="mean"), FeatureKind(state="hidden", pooling="max")]
-)
-def test_features_that_cannot_be_learned_are_refused(small_model, kind):
-    with pytest.raises(InputError, match="cannot learn such features"):
-        LearningEncoder(small_model, 8, predicts=False, kind=kind)
-
-
-def test_the_language_models_loss_may_be_counted_by_bytes(subword_model, subwords):
-    texts = [subwords.encode(text) for text in (b"Good.", b"A much longer text than this.", b"")]
-    encoder = LearningEncoder(subword_model, 99, predicts=True, count=subwords.count_bytes)
-    count = encoder.encode(texts, np.arange(3)).tokens
-    assert count == sum(len(subwords.decode(text[1:])) for text in texts)
