@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
@@ -12,8 +11,6 @@ from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
 from mlstm_sentiment.errors import InputError
-from training.runs.rows import read_rows
-from training.runs.run_directory import PretrainingDirectory
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
@@ -116,35 +113,8 @@ def _characters_read(run: RunConfig, corpus: Corpus, gpus: int) -> float:
     if data.shuffle == "auto":
         data = settle_shuffle(data, train)
     windows = lanes_of(train, data, lanes, run.seed, slice(None))
-    clock = TextClock(windows, run.parallel.windows_per_step)
-    steps = run.optim.last_step(run.train.total_steps(clock.steps))
-    return clock.epochs(steps) * len(train.tokens) * corpus.characters_per_token
-
-
-def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
-    """Return the planned and the actual speed of a finished run, by the median of its rows."""
-    cluster = read_toml(cluster_file, ClusterConfig, SHIPPED / "clusters")
-    directory = PretrainingDirectory(folder).check_exists()
-    rows = read_rows(directory.metrics)[1:]  # the first includes compilation
-    speeds = [row["characters_per_second"] for row in rows if "characters_per_second" in row]
-    if not speeds:
-        raise InputError(f"{directory.metrics}: too few rows to measure a speed; train longer")
-    gpus = len(rows[-1].get("rank_characters_per_second") or [None])
-    plan = Plan(cluster, load_config(directory.config), gpus, TextSize(rows[-1]["characters"]))
-    actual = median(speeds)
-    return {
-        "planned_characters_per_second": plan.characters_per_second,
-        "actual_characters_per_second": actual,
-        "actual_to_planned": actual / plan.characters_per_second,
-    }
-
-
-def lines_of_comparison(result: dict[str, Any]) -> list[str]:
-    """Return the comparison as lines for people."""
-    return [
-        f"  {kind:<10}{result[f'{kind}_characters_per_second']:>14,.0f} characters/s"
-        for kind in ("planned", "actual")
-    ] + [f"  {'ratio':<10}{result['actual_to_planned']:>14.2f}"]
+    clock = TextClock(windows, run.parallel.windows_per_step, corpus.train_characters)
+    return clock.characters(run.plan(clock).last_step)
 
 
 def lines(result: dict[str, Any]) -> list[str]:
