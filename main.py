@@ -110,12 +110,11 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping and (step := trainer.progress.step) < steps:
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    exit_code = best_model.finish(trainer)
     if world.is_main:
         from scaling.comparison import sentence_about  # only now: the start need not wait for it
 
         print_main(world, sentence_about(run.directory.folder, world.device))
-    return exit_code
+    return best_model.finish(trainer)
 
 
 if __name__ == "__main__":

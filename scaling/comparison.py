@@ -81,5 +81,5 @@ def sentence_about(folder: Path, device: torch.device) -> str:
     try:
         path = cluster_file_of(device)
         return in_words(compare_with_run(path, folder), path)
-    except InputError as error:
+    except (InputError, OSError) as error:
         return f"speed not compared with a plan: {error}"
