@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import Corpus, open_corpus
-from data_utils.lanes import TextClock, lanes_of, settle_shuffle
+from data_utils.lanes import Text, TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
 from mlstm_sentiment.errors import InputError
 
 from .hardware import ClusterConfig
-from .planning import Plan, TextSize
+from .planning import EvenText, Plan, TextSize
 
 _MOST_DIGITS = 6  # of a number of units
 EPOCH_OF_AMAZON = 38.3e9  # characters
@@ -36,8 +36,8 @@ class PlanOptions:
     """A prepared corpus like the one to train on, for its vocabulary, the characters of a token,
     the valid split, and the length of the run. Default: tokens are bytes."""
     characters: Annotated[float | None, Bound(above=0, max=1e18)] = None
-    """Characters to train on. Default: what the run reads of the corpus, if one is given; else
-    38.3e9, an epoch of the Amazon reviews."""
+    """Characters to train on. Default: what the run reads, of the corpus or, without one, of 38.3e9
+    characters, the Amazon reviews."""
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
@@ -92,8 +92,7 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
         valid = float(len(corpus.splits["valid"].tokens))
-        if characters is None:
-            characters = _characters_read(run, corpus, gpus)
+        characters = characters or _characters_read(run, gpus, corpus)
         text = TextSize(characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
     if run.model.resolved_vocabulary_size != VOCABULARY_SIZE:
@@ -101,19 +100,20 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
             f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
             "their prepared corpus with --corpus"
         )
-    if characters is None:
-        characters = EPOCH_OF_AMAZON
-    return run, TextSize(characters, valid_tokens=characters * VALID_FRACTION)
+    valid = (characters or EPOCH_OF_AMAZON) * VALID_FRACTION
+    return run, TextSize(characters or _characters_read(run, gpus), valid_tokens=valid)
 
 
-def _characters_read(run: RunConfig, corpus: Corpus, gpus: int) -> float:
-    """Return how many characters a run reads of a corpus, by the clock that training uses."""
-    train = corpus.splits["train"]
-    data, lanes = run.data, run.data.total_lanes(gpus)
-    if data.shuffle == "auto":
-        data = settle_shuffle(data, train)
-    windows = lanes_of(train, data, lanes, run.seed, slice(None))
-    clock = TextClock(windows, run.parallel.windows_per_step, corpus.train_characters)
+def _characters_read(run: RunConfig, gpus: int, corpus: Corpus | None = None) -> float:
+    """Return how many characters a run reads, by the clock that training uses."""
+    data, lanes, epoch = run.data, run.data.total_lanes(gpus), EPOCH_OF_AMAZON
+    windows: Text = EvenText(epoch / (lanes * data.window))
+    if corpus is not None:
+        train, epoch = corpus.splits["train"], corpus.train_characters
+        if data.shuffle == "auto":
+            data = settle_shuffle(data, train)
+        windows = lanes_of(train, data, lanes, run.seed, slice(None))
+    clock = TextClock(windows, run.parallel.windows_per_step, epoch)
     return clock.characters(run.plan(clock).last_step)
 
 

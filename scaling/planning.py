@@ -37,12 +37,13 @@ class TextSize:
     valid_tokens: float = 0.0  # scored in an evaluation
 
 
-class _EvenText(NamedTuple):
+class EvenText(NamedTuple):
     """A text whose epochs have the same number of windows."""
 
     windows: float
 
     def windows_of(self, number: int) -> float:
+        """Return the same for every epoch."""
         return self.windows
 
 
@@ -99,7 +100,7 @@ class Plan:
         run, text, epochs = self.run, self.text, self.run.train.epochs or 1.0
         window = self.lanes * run.data.window * text.characters_per_token  # characters
         epoch = text.characters / epochs
-        clock = TextClock(_EvenText(epoch / window), self.how.windows, epoch)
+        clock = TextClock(EvenText(epoch / window), self.how.windows, epoch)
         train = replace(run.train, steps=None, epochs=epochs)
         optim = replace(run.optim, cooldown_from=None)  # the text is that of the whole run
         return replace(run, train=train, optim=optim).plan(clock)

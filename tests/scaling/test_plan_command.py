@@ -179,6 +179,8 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     last = read_rows(FIXTURE / "metrics.jsonl")[-1]
     # The last windows of an epoch have less text, and the fixture ended before them.
     assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
+    in_steps = ("--model", ROOT / "configs/cpu_512.toml", "--cluster", CLUSTERS / "cpu_amx.toml")
+    assert planned(*in_steps)["steps"] == 5400
 
 
 def test_a_machine_is_measured_and_planned_for(tmp_path):
