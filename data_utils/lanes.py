@@ -383,7 +383,7 @@ class TextClock:
     def steps(self, epochs: float) -> int:
         """Return the steps that read so many epochs, at least one; the last may read less."""
         whole = min(int(epochs), _COUNTED)
-        windows = sum(map(self.windows.windows_of, range(whole)))
+        windows: float = sum(map(self.windows.windows_of, range(whole)))
         if whole == _COUNTED:
             windows = round(windows * epochs / whole)
         elif epochs > whole:

@@ -24,7 +24,8 @@ def machine_names(device: torch.device) -> list[str]:
     """Return what cluster files may call this machine's device, the exact name first."""
     if device.type == "cuda":
         return [torch.cuda.get_device_name(device)]
-    cores = f"{torch.get_num_threads()} cores"
+    count = torch.get_num_threads()
+    cores = f"{count} core{'s' * (count > 1)}"
     names = [f"{cores} of {describe_origin()['hardware']['processor']}"]
     if has_fast_bf16(device):
         names.append(f"{cores} with {'Intel AMX' if has_amx() else 'AVX512-BF16'}")
