@@ -30,7 +30,7 @@ from .workload import MemoryModel, Workload
 _TINY = 16  # units of the model whose products cost nothing
 _ROUNDS = 5
 _COPIED_BYTES = 1 << 28
-_MESSAGES = tuple(1 << n for n in (20, 22, 24, 26, 28))  # bytes of gradients
+_MESSAGES = tuple(1 << n for n in (20, 22, 24, 26))  # bytes of gradients
 _CPU_SIZES, _GPU_SIZES = (256, 512, 1024), (512, 1024, 2048, 4096)
 
 

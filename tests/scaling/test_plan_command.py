@@ -13,7 +13,7 @@ from scaling.calibration import calibrate
 from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, assert_refused, done, run, unread_stdout
+from tests.support.runs import ROOT, assert_refused, done, run, run_ranks, unread_stdout
 from tests.support.trainers import ALONE
 from training.runs.rows import read_rows
 
@@ -191,6 +191,19 @@ def test_a_machine_is_measured_and_planned_for(tmp_path):
     assert node.launch_seconds > 0
     result = planned("--model", FIXTURE / "config.toml", "--cluster", path, "--characters", 1e6)
     assert result["hours"] > 0
+
+
+def test_ranks_measure_an_all_reduce_by_size(tmp_path):
+    main, other = run_ranks(2, "-m", "tests.ranks.calibrating")
+    assert (main.returncode, other.returncode) == (0, 0), main.stderr + other.stderr
+    path = tmp_path / "mine.toml"
+    path.write_text(main.stdout)
+    cluster = read_toml(path, ClusterConfig)
+    (node,) = cluster.nodes
+    assert (node.gpus, len(node.link_messages)) == (2, 4)
+    fabric = cluster.fabric(cluster.first_gpus(2), node.link_messages[0].bytes)
+    assert fabric.link_bytes_per_second == pytest.approx(node.link_messages[0].bytes_per_second)
+    assert planned("--model", 64, "--cluster", path)["efficiency"] < 1
 
 
 def test_a_run_is_compared_with_its_plan(tmp_path):
