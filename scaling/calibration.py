@@ -90,6 +90,8 @@ def _window_seconds(
     device: torch.device, units: int, lanes: int, window: int, precision: str
 ) -> float:
     """Return the seconds of a window: forward, loss and backward; the median of some rounds."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     model = build_model(ModelConfig(hidden_size=units), 0, DTYPES[precision]).to(device)
     objective, state = Objective(model), model.initial_state(lanes)
     tokens = torch.randint(0, 256, (lanes, window), device=device)
