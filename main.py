@@ -22,6 +22,7 @@ from training.metrics import RunLog
 from training.monitor import Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, launched
+from training.run_plan import Section
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter, utilization_of
 
@@ -40,8 +41,9 @@ def pretrain(run: ResolvedRun) -> int:
     own = world.own_slice(run.lanes)
     windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
     windows_per_step = config.parallel.windows_per_step
-    clock = TextClock(windows, windows_per_step)
-    trainer = run.make_trainer(clock)
+    clock = TextClock(windows, windows_per_step, corpus.train_characters)
+    plan = run.plan(clock)
+    trainer = run.make_trainer(plan)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer)):
         trainer.progress.began_from = load_weights(
@@ -53,11 +55,10 @@ def pretrain(run: ResolvedRun) -> int:
     utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
-    announce(trainer, corpus, run.directory.folder, clock)
+    announce(trainer, corpus, run.directory.folder, plan)
 
-    def due(every_steps: int) -> bool:
-        step = trainer.progress.step
-        return step % every_steps == 0 or step == trainer.steps
+    def due(section: Section) -> bool:
+        return plan.is_due(section, trainer.progress.step, trainer.progress.skipped_windows)
 
     first_step, steps = trainer.progress.step, trainer.steps
     span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
@@ -78,8 +79,8 @@ def pretrain(run: ResolvedRun) -> int:
 
             # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
-            evaluating = due(config.evaluate.every_steps)
-            if evaluating or due(config.log.every_steps):
+            evaluating = due(config.evaluate)
+            if evaluating or trainer.progress.step % config.log.every_steps == 0:
                 row = trainer.close_row()
                 if "spike_bits" in row and (skipped := checkpoints.go_back_if_asked(trainer)):
                     best_model.forget_lost_model(trainer)
@@ -95,7 +96,7 @@ def pretrain(run: ResolvedRun) -> int:
                 log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
             elif line_due:
                 log.print_line(trainer.close_line() | meter.close_line())
-            if stopping or due(config.checkpoint.every_steps):
+            if stopping or due(config.checkpoint):
                 with meter.paused():
                     run.keep_resumable()
                     checkpoints.save(
@@ -109,6 +110,10 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping and (step := trainer.progress.step) < steps:
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
+    if world.is_main:
+        from scaling.comparison import sentence_about  # only now: the start need not wait for it
+
+        print_main(world, sentence_about(run.directory.folder, world.device))
     return best_model.finish(trainer)
 
 

@@ -17,7 +17,12 @@ from .command import parse
 from .other_names import OTHER_NAMES
 from .toml_file import RunConfig, load_config
 
-EXCLUSIVE = (("train", "steps", "epochs"), ("data", "lanes", "lanes_per_rank"))
+EXCLUSIVE = (
+    ("train", "steps", "epochs"),
+    ("data", "lanes", "lanes_per_rank"),
+    ("evaluate", "every_steps", "every_characters"),
+    ("checkpoint", "every_steps", "every_characters"),
+)
 TOUR = Path(__file__).parent / "tour.toml"
 
 

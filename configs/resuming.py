@@ -4,11 +4,11 @@ from collections.abc import Set
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from data_utils.lanes import TextClock
 from mlstm_sentiment.errors import InputError
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
+from training.run_plan import RunPlan
 from training.runs.checkpoint_store import newest_step
 from training.runs.rows import read_rows
 from training.runs.run_directory import PretrainingDirectory
@@ -26,11 +26,13 @@ MAY_CHANGE_ON_RESUME = {
     "train.on_spike",
     "optim.decay",
     "optim.hold",
-    "optim.cooldown_steps",
+    "optim.cooldown",
     "evaluate.every_steps",
+    "evaluate.every_characters",
     "evaluate.probe_train",
     "evaluate.probe_val",
     "checkpoint.every_steps",
+    "checkpoint.every_characters",
     "checkpoint.keep",
     "log.every_steps",
     # How ranks work together, since their number may change.
@@ -40,7 +42,7 @@ MAY_CHANGE_ON_RESUME = {
 
 LENGTH = {"train.steps", "train.epochs"}
 # May change until the first step of a cooldown.
-SCHEDULE = {*LENGTH, "optim.decay", "optim.hold", "optim.cooldown_steps"}
+SCHEDULE = {*LENGTH, "optim.decay", "optim.hold", "optim.cooldown"}
 
 
 @dataclass(frozen=True)
@@ -51,27 +53,32 @@ class Resumption:
     changed: Set[str]  # the keys that have other values now
     done: int  # steps
 
-    def check_schedule(self, steps: int, clock: TextClock, directory: PretrainingDirectory) -> None:
-        """Raise InputError for a schedule that the run cannot follow from here.
+    def check(self, plan: RunPlan, directory: PretrainingDirectory) -> None:
+        """Raise InputError for a new plan that the run cannot follow from here.
 
         The run may have passed the new length already, a cooldown may have begun, which fixes the
-        schedule, or the run may have ended and lost its checkpoints. steps: the new last step.
+        schedule, or the checkpoints may be gone: it would begin again at step 0, and overwrite its
+        rows and its model.
         """
-        planned = self.before.train.total_steps(clock.steps)
-        if self.done == 0 and _reached(directory) >= self.before.optim.last_step(planned):
-            raise _gone(directory)
+        before = self.before.plan(plan.clock)
+        if self.done == 0:
+            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
+            if before.has_been_due(before.checkpoint, reached):
+                raise InputError(
+                    f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
+                    f"{reached:,}; put its checkpoints back, or begin a new run"
+                )
         if not self.changed & SCHEDULE:
             return
-        begin = self.before.optim.cooldown_begin(planned)
-        if begin is not None and self.done > begin:
+        if before.cooldown is not None and self.done > before.cooldown.start:
             raise InputError(
                 f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
-                f"after its cooldown has begun, at step {begin:,}; resume a copy of the run from "
-                "before that step"
+                f"after its cooldown has begun, at step {before.cooldown.start:,}; resume a copy "
+                "of the run from before that step"
             )
-        if self.changed & LENGTH and steps < self.done:
+        if self.changed & LENGTH and plan.last_step < self.done:
             raise InputError(
-                f"train.steps or train.epochs asks for {steps:,} steps, but the run has "
+                f"train.steps or train.epochs asks for {plan.last_step:,} steps, but the run has "
                 f"{self.done:,} already; ask for more, or remove the later checkpoints from a copy "
                 "of the run and resume it"
             )
@@ -83,14 +90,14 @@ def resume(
     """Return the settings of the resumed run, and which of them changed.
 
     saved: those in its folder. Raises InputError, on every rank, for a change that a resumed run
-    cannot make, and where its checkpoints are gone.
+    cannot make.
     """
     if saved.data.shuffle == "auto":
         raise InputError(
             f"{directory.config}: has no data.shuffle, so an earlier version began the run; "
             f"--train.start_from {directory.folder} begins a new one with its model"
         )
-    done = int(run_on_main(world, lambda: _done_steps(saved, directory)))
+    done = int(run_on_main(world, lambda: newest_step(directory.checkpoints)))
     config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
     config = _with_cooldown(_keep_start(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
@@ -104,9 +111,9 @@ def resume(
 
 def _with_cooldown(config: RunConfig, saved: RunConfig, done: int) -> RunConfig:
     """Begin a cooldown that the command asks for where the run resumes, after `done` steps."""
-    steps, begin = config.optim.cooldown_steps, saved.optim.cooldown_from
-    if steps != saved.optim.cooldown_steps:
-        begin = None if steps is None else done
+    cooldown, begin = config.optim.cooldown, saved.optim.cooldown_from
+    if cooldown != saved.optim.cooldown:
+        begin = None if cooldown is None else done
     return replace(config, optim=replace(config.optim, cooldown_from=begin))
 
 
@@ -130,27 +137,3 @@ def _with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
     if model.vocabulary_size is None:
         model = replace(model, vocabulary_size=saved.model.vocabulary_size)
     return replace(config, data=data, train=train, model=model)
-
-
-def _done_steps(saved: RunConfig, directory: PretrainingDirectory) -> int:
-    """Return the step from which a run continues.
-
-    Raises InputError if it has no checkpoint and must have saved one: it would begin again at step
-    0, and overwrite its rows and its model.
-    """
-    done = newest_step(directory.checkpoints)
-    if done == 0 and _reached(directory) > saved.checkpoint.every_steps:
-        raise _gone(directory)
-    return done
-
-
-def _reached(directory: PretrainingDirectory) -> int:
-    """Return the step of a run's last row."""
-    return max((row["step"] for row in read_rows(directory.metrics)), default=0)
-
-
-def _gone(directory: PretrainingDirectory) -> InputError:
-    return InputError(
-        f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
-        f"{_reached(directory):,}; put its checkpoints back, or begin a new run"
-    )

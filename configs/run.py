@@ -21,6 +21,7 @@ from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
+from training.run_plan import RunPlan
 from training.runs.rows import read_rows
 from training.runs.run_directory import (
     PretrainingDirectory,
@@ -60,18 +61,20 @@ class ResolvedRun:
         """Whether the run was begun before."""
         return self.resumption is not None
 
-    def make_trainer(self, clock: TextClock) -> Trainer:
-        """Seed torch, build the model, and return a trainer for all steps of the run.
+    def plan(self, clock: TextClock) -> RunPlan:
+        """Return when the run ends, evaluates and saves.
 
         Raises InputError, on every rank, if the run has already passed its new length, or if the
         change affects a cooldown that has begun.
         """
+        plan, resumption = self.config.plan(clock), self.resumption
+        if resumption is not None:
+            run_on_main(self.world, lambda: resumption.check(plan, self.directory))
+        return plan
+
+    def make_trainer(self, plan: RunPlan) -> Trainer:
+        """Seed torch, build the model, and return a trainer for all steps of the run."""
         config = self.config
-        steps = config.train.total_steps(clock.steps)
-        last = config.optim.last_step(steps)
-        if (resumption := self.resumption) is not None:
-            check, run = resumption.check_schedule, self.directory
-            run_on_main(self.world, lambda: check(last, clock, run))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -79,7 +82,7 @@ class ResolvedRun:
             train=config.train,
             world=self.world,
             lanes=self.lanes,
-            steps=steps,
+            steps=plan.steps,
             seed=config.seed,
             parallel=config.parallel,
         )
@@ -261,5 +264,5 @@ def _check_new(config: RunConfig) -> None:
     if optim.cooldown_from is not None:
         raise InputError(
             f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
-            "leave it out: the cooldown takes the last optim.cooldown_steps steps"
+            "leave it out: the cooldown takes the last steps of the run"
         )

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-from data_utils.lanes import DataConfig
+from data_utils.lanes import DataConfig, TextClock
 from mlstm_sentiment.bounds import Bound, check_bounds
 from model.layers.config import ModelConfig
 from training.checkpoint import CheckpointConfig
@@ -12,6 +12,7 @@ from training.evaluation import EvaluateConfig
 from training.metrics import LogConfig
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
+from training.run_plan import RunPlan
 from training.runs.settings import read_toml
 from training.trainer import TrainConfig
 
@@ -35,6 +36,11 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
+
+    def plan(self, clock: TextClock) -> RunPlan:
+        """Return when the run ends, evaluates and saves, by the clock of its text."""
+        steps = self.train.total_steps(clock.steps)
+        return RunPlan(clock, steps, self.optim.cooldown_of(steps), self.evaluate, self.checkpoint)
 
 
 def load_config(path: Path) -> RunConfig:

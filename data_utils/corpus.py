@@ -99,6 +99,11 @@ class Corpus:
         return " ".join(str(digest)[:16] for digest in digests)
 
     @property
+    def train_characters(self) -> float:
+        """Bytes of text in the train split: an epoch."""
+        return len(self.splits["train"].tokens) * self.characters_per_token
+
+    @property
     def characters_per_token(self) -> float:
         """Characters per token of the train split: 1 for bytes, 0 for a split without text."""
         tokens = len(self.splits["train"].tokens)

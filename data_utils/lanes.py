@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mlstm_sentiment.bounds import SAVED, Bound, PositiveInt, check_bounds
+from mlstm_sentiment.bounds import SAVED, Bound, PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split, shard_bounds
 from mlstm_sentiment.text.tokenizer import BYTES
@@ -62,8 +62,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        if self.lanes is not None and self.lanes_per_rank is not None:
-            raise InputError("data.lanes and data.lanes_per_rank are both given; give only one")
+        check_exclusive(self, "data.", "lanes", "lanes_per_rank")
 
     def total_lanes(self, ranks: int) -> int:
         """Return the global batch for a first start on this many ranks."""
@@ -358,6 +357,13 @@ class Epochs:
         return self._lanes_of(self.split, bounds).windows_per_epoch
 
 
+class Text(Protocol):
+    """A text whose epochs have known numbers of windows."""
+
+    def windows_of(self, number: int) -> float:
+        """Return how many windows epoch `number` has, counted from 0."""
+
+
 @dataclass(frozen=True)
 class TextClock:
     """Converts between steps of a run and epochs of its text.
@@ -367,20 +373,22 @@ class TextClock:
         clock = TextClock(windows, windows_per_step=1)
         clock.steps(3)  # steps of three epochs
         clock.epochs(1000)  # epochs that the first thousand steps read
+        clock.characters(1000)
     """
 
-    windows: Lanes | Epochs
+    windows: Text
     windows_per_step: int = 1
+    text: float = 1.0  # characters of an epoch
 
     def steps(self, epochs: float) -> int:
         """Return the steps that read so many epochs, at least one; the last may read less."""
         whole = min(int(epochs), _COUNTED)
-        windows = sum(map(self.windows.windows_of, range(whole)))
+        windows: float = sum(map(self.windows.windows_of, range(whole)))
         if whole == _COUNTED:
             windows = round(windows * epochs / whole)
         elif epochs > whole:
             windows += round((epochs - whole) * self.windows.windows_of(whole))
-        return max(1, -(-windows // self.windows_per_step))
+        return max(1, int(-(-windows // self.windows_per_step)))
 
     def epochs(self, step: int, skipped_windows: int = 0) -> float:
         """Return how many epochs of text lie before a step, those skipped included."""
@@ -390,6 +398,10 @@ class TextClock:
         if number == _COUNTED:
             return number * windows / first
         return number + (windows - first) / self.windows.windows_of(number)
+
+    def characters(self, step: int, skipped_windows: int = 0) -> float:
+        """Return how many characters of text lie before a step, those skipped included."""
+        return self.text * self.epochs(step, skipped_windows)
 
 
 def balanced(costs: np.ndarray, shards: int) -> np.ndarray:

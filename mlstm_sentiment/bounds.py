@@ -173,6 +173,12 @@ def _fits(value: Any, hint: Any) -> bool:
     return origin is not list or all(_fits(item, args[0]) for item in value)
 
 
+def check_exclusive(config: Any, prefix: str, one: str, other: str) -> None:
+    """Raise InputError if both of two fields that exclude each other are given."""
+    if getattr(config, one) is not None and getattr(config, other) is not None:
+        raise InputError(f"{prefix}{one} and {prefix}{other} are both given; give only one")
+
+
 def check_bounds(config: Any, section: str = "") -> None:
     """Raise InputError for the first number in a dataclass that is out of bounds or not finite.
 

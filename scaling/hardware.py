@@ -9,6 +9,7 @@ import numpy as np
 
 from mlstm_sentiment.bounds import Bound, check_bounds
 from mlstm_sentiment.errors import InputError
+from training.utilization import peak_of
 
 from .step_time import RINGS, Fabric, Ring
 
@@ -18,6 +19,11 @@ Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
 Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
+_OF_SHEET = 0.0  # until the data sheet is read
+_NEEDED = ("memory_bytes", "operations_per_second", "link_bytes_per_second")
+# Of a GPU that nobody measured: the part of its peak that products reach, and the seconds of a
+# kernel and of a window, as measured on an H200 (configs/clusters/h200.toml).
+_SUSTAINED, _LAUNCH_SECONDS, _WINDOW_SECONDS = 0.58, 4.07e-6, 1.1e-3
 _NETWORK = (
     'a section [network] with a name, such as "InfiniBand", and bytes_per_second, what a node '
     "sends, such as 50e9 for 400 Gb/s"
@@ -32,6 +38,8 @@ class RateConfig:
     bits: Literal[16, 32] = 16
     """16: products in fp16 or bf16. 32: in fp32."""
     operations_per_second: Speed
+    forward: Speed | None = None
+    """The same for a forward pass alone. Default: as in training."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "nodes.rates.")
@@ -45,7 +53,12 @@ class MessageConfig:
     bytes_per_second: Bytes
 
     def __post_init__(self) -> None:
-        check_bounds(self, "network.messages.")
+        check_bounds(self, "messages.")
+
+
+def _rate_of(messages: Sequence[MessageConfig], size: float, otherwise: float) -> float:
+    points = [(message.bytes, message.bytes_per_second) for message in messages]
+    return _interpolated(points, size) if points else otherwise
 
 
 def _interpolated(points: Sequence[tuple[float, float]], at: float) -> float:
@@ -56,43 +69,81 @@ def _interpolated(points: Sequence[tuple[float, float]], at: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeConfig:
-    """Nodes of one kind."""
+    """Nodes of one kind.
+
+    If the name is of a GPU whose data sheet is known, all but the number of GPUs may be left out.
+    """
 
     device: str
-    """Name of the GPUs."""
+    """Name of the GPUs, such as H100 or NVIDIA H100 PCIe."""
     count: Count = 1
     gpus: Annotated[int, Bound(min=1, max=1000)]
     """Number of GPUs in a node."""
-    memory_bytes: Bytes
+    memory_bytes: Bytes = _OF_SHEET
     """Memory of one GPU."""
-    operations_per_second: Speed
+    operations_per_second: Speed = _OF_SHEET
     """Multiplications and additions that a GPU sustains in training, where `rates` say nothing."""
     rates: tuple[RateConfig, ...] = ()
     """The same, as measured for some sizes. In between they are interpolated."""
     launch_seconds: Seconds = 0.0
     """Time from one kernel of a window to the next: a byte needs several, one after the other."""
     window_seconds: Seconds = 0.0
-    """Time that every window costs besides its recurrence, such as the update of the weights."""
-    link_bytes_per_second: Bytes
-    """Bandwidth of an all-reduce between the GPUs of a node."""
+    """Time that every window costs besides its products and the update of the weights."""
+    link_bytes_per_second: Bytes = _OF_SHEET
+    """Bandwidth of an all-reduce between the GPUs of a node, where `link_messages` say nothing."""
+    link_messages: tuple[MessageConfig, ...] = ()
+    """The same, as measured for gradients of some sizes. In between they are interpolated."""
     memory_bytes_per_second: Bytes | None = None
-    """Speed at which a GPU reads its memory. Default: no limit."""
+    """Speed at which a GPU reads its memory. Default, without a data sheet: no limit."""
     dollars_per_gpu_hour: Dollars | None = None
     """Default: no price."""
 
     def __post_init__(self) -> None:
+        for name, value in self._sheet().items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, value)
+        if missing := [name for name in _NEEDED if not getattr(self, name)]:
+            raise InputError(
+                f"nodes.{missing[0]} is missing; no data sheet of {self.device!r} is known"
+            )
         check_bounds(self, "nodes.")
+
+    def _sheet(self) -> dict[str, float]:
+        """Return what the data sheet says; nothing if there is none."""
+        if (sheet := peak_of(self.device)) is None:
+            return {}
+        of_kernels = {"launch_seconds": _LAUNCH_SECONDS, "window_seconds": _WINDOW_SECONDS}
+        return {
+            "memory_bytes": sheet.memory_bytes,
+            "link_bytes_per_second": sheet.link_bytes,
+            "memory_bytes_per_second": sheet.bytes,
+            **({} if self.operations_per_second else of_kernels),
+            "operations_per_second": _SUSTAINED * sheet.operations,
+        }
+
+    @property
+    def of_sheet(self) -> list[str]:
+        """The numbers that are its data sheet's, or assumed with it."""
+        return [name for name, value in self._sheet().items() if getattr(self, name) == value]
 
     @property
     def total_gpus(self) -> int:
         """GPUs of all its nodes."""
         return self.count * self.gpus
 
-    def rate(self, units: int, precision: str) -> float:
-        """Return the operations per second of a model's products."""
+    def rate(self, units: int, precision: str, *, forward: bool = False) -> float:
+        """Return the operations per second of a model's products; forward: of a forward pass."""
         bits = 32 if precision == "fp32" else 16
-        points = [(r.units, r.operations_per_second) for r in self.rates if r.bits == bits]
+        points = [
+            (rate.units, (rate.forward if forward else None) or rate.operations_per_second)
+            for rate in self.rates
+            if rate.bits == bits
+        ]
         return _interpolated(points, units) if points else self.operations_per_second
+
+    def link_rate(self, size: float) -> float:
+        """Return the bandwidth for so many bytes of gradients."""
+        return _rate_of(self.link_messages, size, self.link_bytes_per_second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +167,7 @@ class NetworkConfig:
 
     def rate(self, size: float) -> float:
         """Return the bandwidth for so many bytes of gradients."""
-        points = [(message.bytes, message.bytes_per_second) for message in self.messages]
-        return _interpolated(points, size) if points else self.bytes_per_second
+        return _rate_of(self.messages, size, self.bytes_per_second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +224,7 @@ class ClusterConfig:
         return Fabric(
             gpus_per_node=max(min(pool.gpus, pool.node.gpus) for pool in pools),
             count=sum(pool.nodes for pool in pools),
-            link_bytes_per_second=min(pool.node.link_bytes_per_second for pool in pools),
+            link_bytes_per_second=min(pool.node.link_rate(size) for pool in pools),
             network_bytes_per_second=network.rate(size) if network else math.inf,
             latency_seconds=network.latency_seconds if network else 0.0,
             ring=network.ring if network else "gpus",

@@ -2,21 +2,18 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import Corpus, open_corpus
-from data_utils.lanes import TextClock, lanes_of, settle_shuffle
+from data_utils.lanes import Text, TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
 from mlstm_sentiment.errors import InputError
-from training.runs.rows import read_rows
-from training.runs.run_directory import PretrainingDirectory
 
 from .hardware import ClusterConfig
-from .planning import Plan, TextSize
+from .planning import EvenText, Plan, TextSize
 
 _MOST_DIGITS = 6  # of a number of units
 EPOCH_OF_AMAZON = 38.3e9  # characters
@@ -39,8 +36,8 @@ class PlanOptions:
     """A prepared corpus like the one to train on, for its vocabulary, the characters of a token,
     the valid split, and the length of the run. Default: tokens are bytes."""
     characters: Annotated[float | None, Bound(above=0, max=1e18)] = None
-    """Characters to train on. Default: what the run reads of the corpus, if one is given; else
-    38.3e9, an epoch of the Amazon reviews."""
+    """Characters to train on. Default: what the run reads, of the corpus or, without one, of 38.3e9
+    characters, the Amazon reviews."""
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
@@ -95,8 +92,7 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
         valid = float(len(corpus.splits["valid"].tokens))
-        if characters is None:
-            characters = _characters_read(run, corpus, gpus)
+        characters = characters or _characters_read(run, gpus, corpus)
         text = TextSize(characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
     if run.model.resolved_vocabulary_size != VOCABULARY_SIZE:
@@ -104,47 +100,21 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
             f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
             "their prepared corpus with --corpus"
         )
-    if characters is None:
-        characters = EPOCH_OF_AMAZON
-    return run, TextSize(characters, valid_tokens=characters * VALID_FRACTION)
+    valid = (characters or EPOCH_OF_AMAZON) * VALID_FRACTION
+    return run, TextSize(characters or _characters_read(run, gpus), valid_tokens=valid)
 
 
-def _characters_read(run: RunConfig, corpus: Corpus, gpus: int) -> float:
-    """Return how many characters a run reads of a corpus, by the clock that training uses."""
-    train = corpus.splits["train"]
-    data, lanes = run.data, run.data.total_lanes(gpus)
-    if data.shuffle == "auto":
-        data = settle_shuffle(data, train)
-    windows = lanes_of(train, data, lanes, run.seed, slice(None))
-    clock = TextClock(windows, run.parallel.windows_per_step)
-    steps = run.optim.last_step(run.train.total_steps(clock.steps))
-    return clock.epochs(steps) * len(train.tokens) * corpus.characters_per_token
-
-
-def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
-    """Return the planned and the actual speed of a finished run, by the median of its rows."""
-    cluster = read_toml(cluster_file, ClusterConfig, SHIPPED / "clusters")
-    directory = PretrainingDirectory(folder).check_exists()
-    rows = read_rows(directory.metrics)[1:]  # the first includes compilation
-    speeds = [row["characters_per_second"] for row in rows if "characters_per_second" in row]
-    if not speeds:
-        raise InputError(f"{directory.metrics}: too few rows to measure a speed; train longer")
-    gpus = len(rows[-1].get("rank_characters_per_second") or [None])
-    plan = Plan(cluster, load_config(directory.config), gpus, TextSize(rows[-1]["characters"]))
-    actual = median(speeds)
-    return {
-        "planned_characters_per_second": plan.characters_per_second,
-        "actual_characters_per_second": actual,
-        "actual_to_planned": actual / plan.characters_per_second,
-    }
-
-
-def lines_of_comparison(result: dict[str, Any]) -> list[str]:
-    """Return the comparison as lines for people."""
-    return [
-        f"  {kind:<10}{result[f'{kind}_characters_per_second']:>14,.0f} characters/s"
-        for kind in ("planned", "actual")
-    ] + [f"  {'ratio':<10}{result['actual_to_planned']:>14.2f}"]
+def _characters_read(run: RunConfig, gpus: int, corpus: Corpus | None = None) -> float:
+    """Return how many characters a run reads, by the clock that training uses."""
+    data, lanes, epoch = run.data, run.data.total_lanes(gpus), EPOCH_OF_AMAZON
+    windows: Text = EvenText(epoch / (lanes * data.window))
+    if corpus is not None:
+        train, epoch = corpus.splits["train"], corpus.train_characters
+        if data.shuffle == "auto":
+            data = settle_shuffle(data, train)
+        windows = lanes_of(train, data, lanes, run.seed, slice(None))
+    clock = TextClock(windows, run.parallel.windows_per_step, epoch)
+    return clock.characters(run.plan(clock).last_step)
 
 
 def lines(result: dict[str, Any]) -> list[str]:

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from configs.toml_file import RunConfig
+from data_utils.lanes import TextClock
 from mlstm_sentiment.errors import InputError
+from training.run_plan import RunPlan
 
 from .hardware import ClusterConfig, NodePool
 from .step_time import Synchronisation, step_time
@@ -35,6 +37,16 @@ class TextSize:
     valid_tokens: float = 0.0  # scored in an evaluation
 
 
+class EvenText(NamedTuple):
+    """A text whose epochs have the same number of windows."""
+
+    windows: float
+
+    def windows_of(self, number: int) -> float:
+        """Return the same for every epoch."""
+        return self.windows
+
+
 class Plan:
     """Predicts a run on the first GPUs of a cluster."""
 
@@ -56,7 +68,7 @@ class Plan:
         self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the largest
         self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
         self.how = _exchange_of(run)
-        self.workload = Workload.of(run.model)
+        self.workload = Workload.of(run.model, run.optim.name, self.precision)
         self.memory = MemoryModel(
             model=run.model,
             window=run.data.window,
@@ -80,7 +92,18 @@ class Plan:
         tokens = self.lanes * run.data.window
         self.characters_per_second = tokens * text.characters_per_token / self.step.seconds
         self.training_seconds = text.characters / self.characters_per_second
-        self.steps = self.training_seconds / self.step.seconds / self.how.windows
+        self.clocked = self._by_the_clock()
+        self.steps = self.clocked.last_step
+
+    def _by_the_clock(self) -> RunPlan:
+        """Return the run's steps and intervals, on a text of this size in windows that are full."""
+        run, text, epochs = self.run, self.text, self.run.train.epochs or 1.0
+        window = self.lanes * run.data.window * text.characters_per_token  # characters
+        epoch = text.characters / epochs
+        clock = TextClock(EvenText(epoch / window), self.how.windows, epoch)
+        train = replace(run.train, steps=None, epochs=epochs)
+        optim = replace(run.optim, cooldown_from=None)  # the text is that of the whole run
+        return replace(run, train=train, optim=optim).plan(clock)
 
     def fraction(self, pool: NodePool) -> float:
         """Return the fraction of all lanes that a GPU of a pool gets."""
@@ -88,19 +111,29 @@ class Plan:
             return 1 / self.gpus
         return self._rate(pool) / sum(self._rate(p) * p.gpus for p in self.pools)
 
-    def _rate(self, pool: NodePool) -> float:
+    def _rate(self, pool: NodePool, *, forward: bool = False) -> float:
         """Return the operations per second of a GPU of a pool."""
-        return pool.node.rate(self.run.model.hidden_size, self.precision)
+        return pool.node.rate(self.run.model.hidden_size, self.precision, forward=forward)
 
     def _computing_seconds(self, pool: NodePool, total: int) -> float:
         """Return the seconds of a window on a GPU of a pool, of `total` lanes on all GPUs."""
         lanes = total * self.fraction(pool)
-        of_bytes = self.workload.operations_per_token
-        return self._seconds(pool, lanes, of_bytes) + pool.node.window_seconds
+        window = self._seconds(pool, lanes, self.workload.operations_per_token)
+        return window + pool.node.window_seconds + self.update_seconds(pool) / self.how.windows
 
-    def recurrence_seconds(self, pool: NodePool, lanes: float) -> float:
+    def update_seconds(self, pool: NodePool) -> float:
+        """Return the seconds of a step's update on a GPU of a pool."""
+        return self.workload.update_seconds(self._rate(pool), _memory_speed(pool))
+
+    def recurrence_seconds(
+        self, pool: NodePool, lanes: float, *, forward_only: bool = False
+    ) -> float:
         """Return the seconds of a window's recurrence alone, without loss and update."""
-        return self._seconds(pool, lanes, _TRAINING * self.workload.recurrent_weights)
+        weights = self.workload.recurrent_weights
+        if forward_only:
+            products = _FORWARD * weights * lanes * self.run.data.window
+            return products / self._rate(pool, forward=True)
+        return self._seconds(pool, lanes, _TRAINING * weights)
 
     def _seconds(self, pool: NodePool, lanes: float, operations_per_token: float) -> float:
         """Return max(products, reading) + launches x latency, over a window of some lanes."""
@@ -115,10 +148,10 @@ class Plan:
 
         This is for one token of each lane, forward or backward: each pass reads all these weights.
         """
-        weights, node = self.workload.recurrent_weights, pool.node
-        speed = node.memory_bytes_per_second or math.inf
+        weights = self.workload.recurrent_weights
         products = _FORWARD * weights * lanes / self._rate(pool)
-        return max(weights * PRECISION_BYTES[self.precision] / speed - products, 0.0)
+        reading = weights * PRECISION_BYTES[self.precision] / _memory_speed(pool)
+        return max(reading - products, 0.0)
 
     @property
     def evaluation_seconds(self) -> float:
@@ -128,7 +161,9 @@ class Plan:
         pool = min(self.pools, key=self._rate)
         operations = _FORWARD * self.workload.product_weights * lanes
         launches = LAUNCHES / 2 * self.run.model.layers * pool.node.launch_seconds
-        seconds = operations / self._rate(pool) + self._waiting(pool, lanes) + launches
+        seconds = (
+            operations / self._rate(pool, forward=True) + self._waiting(pool, lanes) + launches
+        )
         return self.text.valid_tokens / total * seconds
 
     @property
@@ -139,10 +174,8 @@ class Plan:
 
     def answers(self) -> dict[str, Any]:
         """Return the numbers of the plan."""
-        evaluations, checkpoints = (
-            math.ceil(self.steps / section.every_steps)
-            for section in (self.run.evaluate, self.run.checkpoint)
-        )
+        plan = self.clocked
+        evaluations, checkpoints = plan.count(plan.evaluate), plan.count(plan.checkpoint)
         saving = self.checkpoint_bytes / self.cluster.checkpoint_bytes_per_second
         pauses = evaluations * self.evaluation_seconds + checkpoints * saving
         hours = (self.training_seconds + pauses) / _HOUR
@@ -198,6 +231,9 @@ class Plan:
             memory = "any speed" if limit is None else f"{limit / 1e9:,.4g} GB/s"
             speed = f"{node.rate(run.model.hidden_size, self.precision) / 1e12:.4g} TFLOP/s"
             yield f"{node.device}: computes at {speed}, reads its memory at {memory}"
+            if node.of_sheet:
+                names = ", ".join(node.of_sheet)
+                yield f"{node.device}: not measured, but by its data sheet or assumed: {names}"
             if node.launch_seconds or node.window_seconds:
                 yield (
                     f"{node.device}: {LAUNCHES} kernels a byte, {1e6 * node.launch_seconds:.3g} "
@@ -211,12 +247,15 @@ class Plan:
             yield f"gradients{often} in {bits}, sent {when}"
             yield f"overhead {cluster.overhead_seconds:g} s per window, jitter {cluster.jitter:g}"
         yield (
-            f"every {run.evaluate.every_steps:,} steps an evaluation of "
-            f"{self.text.valid_tokens:,.0f} tokens, every {run.checkpoint.every_steps:,} a "
-            f"checkpoint at {cluster.checkpoint_bytes_per_second / 1e9:g} GB/s"
+            f"evaluations of {self.text.valid_tokens:,.0f} tokens, checkpoints at "
+            f"{cluster.checkpoint_bytes_per_second / 1e9:g} GB/s"
         )
         yield f"memory for Adam; {HEADROOM:.0%} stays free"
         yield "no failures and no waiting for data"
+
+
+def _memory_speed(pool: NodePool) -> float:
+    return pool.node.memory_bytes_per_second or math.inf
 
 
 def _exchange_of(run: RunConfig) -> Synchronisation:

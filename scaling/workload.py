@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.state import DTYPES
+from training.optimizers import muon
 
 _FORWARD_AND_BACKWARD = 6  # operations per weight and token: 2 forward, 4 backward
 FP32 = 4  # bytes
@@ -20,6 +21,9 @@ _OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
 _IN_PRODUCT_DTYPE = 6 + 7 + 1
 _IN_FP32 = 1
 OF_GRAPHS = 2  # in the products' dtype: h and its gradient once more, since a graph has its own
+# Bytes that an update reads and writes for each parameter: the weight, its gradient and two
+# moments, then weight norm and the products' copy, forward and backward.
+_UPDATE_BYTES = 68
 _RUNTIME_BYTES = 0.5e9  # CUDA's context and kernels, declared
 
 
@@ -30,10 +34,13 @@ class Workload:
     parameters: int
     product_weights: int  # in the matrices that every token is multiplied by
     recurrent_weights: int  # in those that a pass reads again for every token of a lane
+    update_operations: float = 0.0  # of the optimizer's products
 
     @classmethod
-    def of(cls, config: ModelConfig) -> "Workload":
-        """Count a model of mLSTM layers; InputError for another cell."""
+    def of(
+        cls, config: ModelConfig, optimizer: str = "adam", precision: str = "fp32"
+    ) -> "Workload":
+        """Count a model of mLSTM layers and its update; InputError for another cell."""
         if config.cell != "mlstm":
             raise InputError(f"model.cell is {config.cell}; the performance model knows only mlstm")
         H, E, V, L = (
@@ -44,7 +51,12 @@ class Workload:
         )
         products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
         gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h
-        return cls(V * E + products + L * (4 * H + gains) + V, products, L * 5 * H * H)
+        parameters = V * E + products + L * (4 * H + gains) + V
+        widths = [E, *[H] * (L - 1)]  # of the layers' inputs
+        matrices = [(k * H, width) for w in widths for width in (w, H) for k in (1, 4)]
+        dtype = DTYPES[precision]
+        update = sum(muon.operations(*shape, dtype) for shape in matrices)
+        return cls(parameters, products, L * 5 * H * H, update if optimizer == "muon" else 0.0)
 
     @property
     def operations_per_token(self) -> int:
@@ -54,6 +66,12 @@ class Workload:
         looks tokens up in a table, which saves 1.5 % at 4,096 units.
         """
         return _FORWARD_AND_BACKWARD * self.product_weights
+
+    def update_seconds(self, products: float, bytes_per_second: float) -> float:
+        """Return the seconds of an update at a rate of products and a speed of memory."""
+        return self.update_operations / products + (
+            self.parameters * _UPDATE_BYTES / bytes_per_second
+        )
 
     def computing_seconds(self, tokens: float, operations_per_second: float) -> float:
         """Return the seconds of forward and backward over so many tokens at a sustained rate."""

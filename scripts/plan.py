@@ -5,6 +5,7 @@ python scripts/plan.py --model 8192 --cluster configs/clusters/h200.toml --chara
 python scripts/plan.py --model configs/paper_4096.toml --cluster configs/clusters/mixed_lab.toml \\
     --lanes-per-gpu 64 --output plan.json
 python scripts/plan.py --calibrate mine.toml     # measures this machine and describes it
+python -m torch.distributed.run --nproc-per-node 8 scripts/plan.py --calibrate mine.toml
 python scripts/plan.py --cluster mine.toml --actual runs/tour
 """
 
@@ -16,13 +17,8 @@ import command
 from mlstm_sentiment.commands.program import print_and_write
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_atomically
-from scaling.planner import (
-    PlanOptions,
-    compare_with_run,
-    lines,
-    lines_of_comparison,
-    make_plan,
-)
+from scaling.comparison import compare_with_run, in_words
+from scaling.planner import PlanOptions, lines, make_plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,21 +41,21 @@ def main() -> None:
         if options.cluster is None:
             raise InputError("--actual needs the --cluster that the run used")
         result = compare_with_run(options.cluster, options.actual)
-        print_and_write(lines_of_comparison(result), result, options.output)
+        print_and_write([in_words(result, options.cluster)], result, options.output)
         return
     result = make_plan(options)
     print_and_write(lines(result), result, options.output)
 
 
 def _calibrate(path: Path) -> None:
-    import torch  # a plan needs none of this
+    from scaling.calibration import calibrate  # a plan needs none of this
+    from training.parallel.distributed import launched
 
-    from scaling.calibration import calibrate
-
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    measured = calibrate(device)
-    write_atomically(path, lambda partial: partial.write_text(measured, encoding="utf-8"))
-    print(measured, end="")
+    with launched("auto") as world:
+        measured = calibrate(world)
+        if world.is_main:
+            write_atomically(path, lambda partial: partial.write_text(measured, encoding="utf-8"))
+            print(measured, end="")
 
 
 if __name__ == "__main__":

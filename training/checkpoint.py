@@ -20,13 +20,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from mlstm_sentiment.bounds import PositiveInt, check_bounds
+from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from mlstm_sentiment.files.storage import read_json, step_folder
@@ -43,6 +43,7 @@ from model.state import State
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
+from .run_plan import Characters
 from .runs.checkpoint_store import (
     DISPLAY_ONLY,
     CheckpointStore,
@@ -70,14 +71,20 @@ _ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began
 class CheckpointConfig:
     """When the run is saved, and how many checkpoints are kept."""
 
-    every_steps: PositiveInt = 400
-    """Steps between checkpoints; the end of the run, and a signal to end it, also save one."""
+    DEFAULT_STEPS: ClassVar[int] = 400
+
+    every_steps: PositiveInt | None = None
+    """Steps between checkpoints; the end of the run, and a signal to end it, also save one.
+    Default: 400, unless every_characters is given."""
+    every_characters: Characters | None = None
+    """Characters of text between checkpoints, such as 3e6, instead of steps."""
     keep: PositiveInt = 2
     """Newest checkpoints to keep. The best model on the valid split is kept separately, in
     model/."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "checkpoint.")
+        check_exclusive(self, "checkpoint.", "every_steps", "every_characters")
 
 
 class Checkpoints(CheckpointStore):

@@ -14,13 +14,13 @@ import torch
 from tqdm import tqdm
 
 from data_utils.corpus import Corpus
-from data_utils.lanes import TextClock
 from mlstm_sentiment.commands.program import drop
 from mlstm_sentiment.errors import printable
 from mlstm_sentiment.text.tokenizer import BYTES
 from model.kernels.cores import has_fast_bf16
 
 from .parallel.distributed import World
+from .run_plan import RunPlan
 
 if TYPE_CHECKING:
     from .trainer import Trainer
@@ -56,10 +56,10 @@ def print_main(world: World, line: str) -> None:
             print(printable(line), flush=True)
 
 
-def announce(trainer: "Trainer", corpus: Corpus, folder: Path, clock: TextClock) -> None:
+def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) -> None:
     """Print the sizes of the model, the data and the run, and the run's folder."""
     world, model = trainer.world, trainer.model
-    step, steps = trainer.progress.step, trainer.steps
+    step, steps = trainer.progress.step, plan.last_step
     parameters = sum(parameter.numel() for parameter in model.parameters())
     train = corpus.splits["train"]
     of_vocabulary = f"tokens of {train.tokenizer.fingerprint}"
@@ -68,7 +68,7 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, clock: TextClock)
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
         f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
         f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
-        f"({clock.epochs(steps):.2f} epochs) from step {step:,}",
+        f"({plan.clock.epochs(steps):.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]
     if corpus.is_embedded:
@@ -82,10 +82,10 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, clock: TextClock)
     lines.append(f"writing to {folder}")
     if step >= steps:
         more = "to continue, raise --train.steps or --train.epochs"
-        if (cooldown_begin := trainer.schedule.cooldown_begin) is not None:
+        if plan.cooldown is not None:
             more = (
                 "to continue, resume a copy of the run from before its cooldown, which began at "
-                f"step {cooldown_begin:,}"
+                f"step {plan.cooldown.start:,}"
             )
         lines.append(f"the run has already taken its last step; {more}")
     if not corpus.splits["valid"].reviews:

@@ -3,25 +3,32 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 
-from mlstm_sentiment.bounds import PositiveInt, check_bounds
+from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split, cut_strips
 from model.layers.language_model import LanguageModel
 
 from .parallel.distributed import WaitingTogether, World
 from .precision import sums_in_fp32
+from .run_plan import Characters
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateConfig:
     """When and how the valid split is scored during training."""
 
-    every_steps: PositiveInt = 200
-    """Steps between evaluations; the run also ends with one."""
+    DEFAULT_STEPS: ClassVar[int] = 200
+
+    every_steps: PositiveInt | None = None
+    """Steps between evaluations; the run also ends with one. Default: 200, unless
+    every_characters is given."""
+    every_characters: Characters | None = None
+    """Characters of text between evaluations, such as 8e6, instead of steps."""
     lanes: PositiveInt = 64
     """Streams into which the split is cut. They are scored in parallel, each from the zero state,
     and carry the state from review to review."""
@@ -34,6 +41,7 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")
+        check_exclusive(self, "evaluate.", "every_steps", "every_characters")
         if (self.probe_train is None) != (self.probe_val is None):
             raise InputError(
                 "evaluate.probe_train and evaluate.probe_val need each other; name both"

@@ -11,7 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.bounds import Bound, Fraction, NonNegativeInt, check_bounds
+from mlstm_sentiment.bounds import (
+    Bound,
+    Fraction,
+    NonNegativeInt,
+    check_bounds,
+    check_exclusive,
+)
 from mlstm_sentiment.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
@@ -80,8 +86,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "train.")
-        if self.steps is not None and self.epochs is not None:
-            raise InputError("train.steps and train.epochs are both given; give only one")
+        check_exclusive(self, "train.", "steps", "epochs")
 
     def total_steps(self, steps_of: Callable[[float], int]) -> int:
         """Return the length of the run in steps; steps_of: those that read so many epochs."""

@@ -22,6 +22,8 @@ class Peak(NamedTuple):
     operations: float  # per second, in 16 bits on tensor cores
     operations_in_fp32: float  # per second, without TF32
     bytes: float  # per second, of memory
+    memory_bytes: float
+    link_bytes: float  # per second and direction: NVLink; over PCIe a third of it, assumed
 
     def in_dtype(self, dtype: torch.dtype) -> float:
         """Return the operations per second of products in a dtype."""
@@ -30,29 +32,29 @@ class Peak(NamedTuple):
 
 # By words in the name that torch gives a GPU; the first that matches counts.
 PEAKS = {
-    "GB300": Peak(2500e12, 80e12, 8.0e12),
-    "B300": Peak(2250e12, 75e12, 8.0e12),
-    "GB200": Peak(2500e12, 80e12, 8.0e12),
-    "B200": Peak(2250e12, 75e12, 8.0e12),
-    "H200": Peak(989e12, 67e12, 4.8e12),
-    "GH200": Peak(989e12, 67e12, 4.0e12),
-    "H100 NVL": Peak(835e12, 60e12, 3.9e12),
-    "H100 PCIe": Peak(756e12, 51e12, 2.0e12),
-    "H100": Peak(989e12, 67e12, 3.35e12),
-    "H20": Peak(148e12, 44e12, 4.0e12),
-    "A100.*40GB": Peak(312e12, 19.5e12, 1.555e12),
-    "A100": Peak(312e12, 19.5e12, 2.0e12),
-    "A30": Peak(165e12, 10.3e12, 0.933e12),
-    "RTX PRO 6000": Peak(504e12, 126e12, 1.792e12),
-    "RTX 5090": Peak(209e12, 104.8e12, 1.792e12),
-    "RTX 4090": Peak(165e12, 82.6e12, 1.008e12),
-    "RTX A6000": Peak(155e12, 38.7e12, 0.768e12),
-    "L40S": Peak(362e12, 91.6e12, 0.864e12),
-    "L40": Peak(181e12, 90.5e12, 0.864e12),
-    "L4": Peak(121e12, 30.3e12, 0.3e12),
-    "A10G?": Peak(125e12, 31.2e12, 0.6e12),
-    "V100": Peak(125e12, 15.7e12, 0.9e12),
-    "T4": Peak(65e12, 8.1e12, 0.32e12),
+    "GB300": Peak(2500e12, 80e12, 8.0e12, 288e9, 900e9),
+    "B300": Peak(2250e12, 75e12, 8.0e12, 288e9, 900e9),
+    "GB200": Peak(2500e12, 80e12, 8.0e12, 186e9, 900e9),
+    "B200": Peak(2250e12, 75e12, 8.0e12, 180e9, 900e9),
+    "H200": Peak(989e12, 67e12, 4.8e12, 141e9, 450e9),
+    "GH200": Peak(989e12, 67e12, 4.0e12, 96e9, 450e9),
+    "H100 NVL": Peak(835e12, 60e12, 3.9e12, 94e9, 300e9),
+    "H100 PCIe": Peak(756e12, 51e12, 2.0e12, 80e9, 20e9),
+    "H100": Peak(989e12, 67e12, 3.35e12, 80e9, 450e9),
+    "H20": Peak(148e12, 44e12, 4.0e12, 96e9, 450e9),
+    "A100.*40GB": Peak(312e12, 19.5e12, 1.555e12, 40e9, 300e9),
+    "A100": Peak(312e12, 19.5e12, 2.0e12, 80e9, 300e9),
+    "A30": Peak(165e12, 10.3e12, 0.933e12, 24e9, 100e9),
+    "RTX PRO 6000": Peak(504e12, 126e12, 1.792e12, 96e9, 20e9),
+    "RTX 5090": Peak(209e12, 104.8e12, 1.792e12, 32e9, 20e9),
+    "RTX 4090": Peak(165e12, 82.6e12, 1.008e12, 24e9, 10e9),
+    "RTX A6000": Peak(155e12, 38.7e12, 0.768e12, 48e9, 56e9),
+    "L40S": Peak(362e12, 91.6e12, 0.864e12, 48e9, 10e9),
+    "L40": Peak(181e12, 90.5e12, 0.864e12, 48e9, 10e9),
+    "L4": Peak(121e12, 30.3e12, 0.3e12, 24e9, 10e9),
+    "A10G?": Peak(125e12, 31.2e12, 0.6e12, 24e9, 10e9),
+    "V100": Peak(125e12, 15.7e12, 0.9e12, 16e9, 150e9),
+    "T4": Peak(65e12, 8.1e12, 0.32e12, 16e9, 5e9),
 }
 
 
@@ -76,8 +78,14 @@ def peak_of(name: str) -> Peak | None:
     if slices is None:
         return None
     processors = int(slices[1]) / 7
-    operations, in_fp32, memory = peak
-    return Peak(operations * processors, in_fp32 * processors, memory * _EIGHTHS[slices[1]] / 8)
+    eighths = _EIGHTHS[slices[1]] / 8
+    return Peak(
+        peak.operations * processors,
+        peak.operations_in_fp32 * processors,
+        peak.bytes * eighths,
+        peak.memory_bytes * eighths,
+        peak.link_bytes,
+    )
 
 
 def limit_seconds(weights: int, lanes: float, dtype: torch.dtype, peak: Peak) -> float:

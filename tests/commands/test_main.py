@@ -185,12 +185,12 @@ def test_a_copy_cools_down_and_without_its_last_checkpoint_goes_on_as_the_run(tm
     words = [word for key, value in plan.items() for word in (f"--{key}", value)]
     trained(run("main.py", "--resume", whole, *words))
     shutil.copytree(whole, cooled)
-    trained(run("main.py", "--resume", cooled, "--optim.cooldown_steps", 3))
+    trained(run("main.py", "--resume", cooled, "--optim.cooldown", 0.25))
     peak, *fall = (row["learning_rate"] for row in rows_of(cooled)[-4:])
     assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
-    on = ("--optim.cooldown_steps", None, "--train.steps", 14)
+    on = ("--optim.cooldown", None, "--train.steps", 14)
     refused = run("main.py", "--resume", cooled, *on)
-    assert_refused(refused, "cannot change optim.cooldown_steps, train.steps", "at step 12; resume")
+    assert_refused(refused, "cannot change optim.cooldown, train.steps", "at step 12; resume")
     shutil.rmtree(cooled / "checkpoint/step-00000015")
     trained(run("main.py", "--resume", cooled, *on))
     trained(run("main.py", "--resume", whole, "--train.steps", 14))
@@ -330,7 +330,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
 
 
 @pytest.mark.parametrize(
-    "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown_steps", 2)]
+    "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown", 0.4)]
 )
 def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(folder, length):
     words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})

@@ -177,7 +177,7 @@ def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
     """A launcher repeats its command after every interruption."""
-    cooled = (*RESUME, "--optim.cooldown_steps", "20")
+    cooled = (*RESUME, "--optim.cooldown", "0.2")
     for step in (30, 40):
         add_checkpoint(folder, step)
         run = resolved(folder, *cooled)
@@ -190,29 +190,29 @@ CHANGES = [
     ("--train.epochs", "2"),
     ("--optim.decay", "constant"),
     ("--optim.hold", "0.5"),
-    ("--optim.cooldown_steps", "21"),
-    ("--optim.cooldown_steps", "None"),
+    ("--optim.cooldown", "0.21"),
+    ("--optim.cooldown", "None"),
 ]
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_schedule_and_the_cooldown_may_change_until_its_first_step(folder, change):
-    cooled = (*RESUME, "--optim.cooldown_steps", "20")
+    cooled = (*RESUME, "--optim.cooldown", "0.2")
     add_checkpoint(folder, 30)
     resolved(folder, *cooled).begin()
     changed = resolved(folder, *cooled, *change)
-    steps = changed.config.optim.cooldown_steps
-    assert changed.config.optim.cooldown_from == (None if steps is None else 30)
-    changed.make_trainer(clock_of(2000))
+    cooldown = changed.config.optim.cooldown
+    assert changed.config.optim.cooldown_from == (None if cooldown is None else 30)
+    changed.plan(clock_of(2000))
     changed.begin()
     add_checkpoint(folder, 40)
-    resolved(folder, *cooled, *change).make_trainer(clock_of(2000))  # as a launcher repeats it
-    if steps is None:
+    resolved(folder, *cooled, *change).plan(clock_of(2000))  # as a launcher repeats it
+    if cooldown is None:
         return
     key = change[0].removeprefix("--")
-    back = (*cooled[:-1], "19") if key == "optim.cooldown_steps" else cooled
+    back = (*cooled[:-1], "0.19") if key == "optim.cooldown" else cooled
     with pytest.raises(InputError, match=rf"cannot change .*{key}.* at step 30; resume a copy"):
-        resolved(folder, *back).make_trainer(clock_of(2000))
+        resolved(folder, *back).plan(clock_of(2000))
 
 
 LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
@@ -224,17 +224,17 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     tmp_path, key, length, more, step
 ):
     """Before it, the cooldown moves to the new end."""
-    folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown_steps", "20")
+    folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown", "0.2")
     begin(folder, *small, key, length)
     resume = (*RESUME, *small)
     add_checkpoint(folder, step)
-    resolved(folder, *resume, key, length).make_trainer(clock_of(10))  # as it was begun
+    resolved(folder, *resume, key, length).plan(clock_of(10))  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
-        assert longer.make_trainer(clock_of(10)).schedule.cooldown_begin == 180
+        assert longer.plan(clock_of(10)).cooldown == range(160, 200)
         return
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; resume a copy"):
-        longer.make_trainer(clock_of(10))
+        longer.plan(clock_of(10))
 
 
 def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
@@ -247,19 +247,19 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
             with pytest.raises(InputError, match=r"asks for 29 steps, but the run has 30 already"):
-                run.make_trainer(clock_of(1))
+                run.plan(clock_of(1))
         else:
-            assert run.make_trainer(clock_of(1)).steps == 30
+            assert run.plan(clock_of(1)).steps == 30
     path.write_text(re.sub("(?m)^steps = .*", "steps = 29", path.read_text()))
     as_begun = resolved(folder, *resume, "--train.steps", "29")
-    assert as_begun.make_trainer(clock_of(1)).steps == 29
+    assert as_begun.plan(clock_of(1)).steps == 29
 
 
 def test_rows_that_are_refused_leave_the_settings_as_they_are(folder):
     add_checkpoint(folder, 30)
     before = (folder / "config.toml").read_text()
     (folder / "metrics.jsonl").write_text("12\n")
-    run = resolved(folder, *RESUME, "--optim.cooldown_steps", "20")
+    run = resolved(folder, *RESUME, "--optim.cooldown", "0.2")
     with pytest.raises(InputError, match="line 1 is not a row of metrics"):
         run.begin()
     assert (folder / "config.toml").read_text() == before
@@ -327,7 +327,7 @@ def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, 
 
 def test_a_new_run_has_no_cooldown_that_has_begun(tmp_path):
     config = tmp_path / "cooled.toml"
-    config.write_text("[optim]\ncooldown_steps = 5\ncooldown_from = 10\n")
+    config.write_text("[optim]\ncooldown = 0.5\ncooldown_from = 10\n")
     with pytest.raises(
         InputError, match=r"optim\.cooldown_from is 10, which is only for a resumed run"
     ):

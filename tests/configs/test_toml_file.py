@@ -221,6 +221,10 @@ def test_the_command_line_displaces_what_it_excludes():
     run = RunOptions.from_command_line(["--train.epochs", "2", "--data.lanes-per-rank=3"]).run
     assert (run.train.steps, run.train.epochs) == (None, 2.0)
     assert (run.data.lanes, run.data.lanes_per_rank) == (None, 3)
+    words = ["--evaluate.every-characters", "5e5", "--checkpoint.every-characters=2e6"]
+    run = RunOptions.from_command_line(words).run
+    assert (run.evaluate.every_steps, run.evaluate.every_characters) == (None, 5e5)
+    assert (run.checkpoint.every_steps, run.checkpoint.every_characters) == (None, 2e6)
     with pytest.raises(InputError, match="both given"):
         RunOptions.from_command_line(["--train.epochs", "2", "--train.steps", "3"])
 

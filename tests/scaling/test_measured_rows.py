@@ -19,9 +19,10 @@ STUDY = (ROOT / "experiments/speed/README.md").read_text()
 BASE = load_config(CLUSTERS.parent / "paper_4096.toml")
 
 
-def plan(cluster, units, lanes, window, precision):
+def plan(cluster, units, lanes, window, precision, optimizer="adam"):
     run = replace(
         BASE,
+        optim=replace(BASE.optim, name=optimizer),
         model=ModelConfig(hidden_size=units),
         data=replace(BASE.data, window=window, lanes=lanes, lanes_per_rank=None),
         train=replace(BASE.train, precision=precision),
@@ -29,12 +30,14 @@ def plan(cluster, units, lanes, window, precision):
     return Plan(read_toml(CLUSTERS / f"{cluster}.toml", ClusterConfig), run, 1, TextSize(1e9))
 
 
-def speed_of(cluster, what, units, lanes, window, precision="bf16"):
-    planned = plan(cluster, units, lanes, window, precision)
+def speed_of(cluster, what, units, lanes, window, precision="bf16", optimizer="adam"):
+    planned = plan(cluster, units, lanes, window, precision, optimizer)
     if what == "step":
         return planned.characters_per_second
-    seconds = planned.recurrence_seconds(planned.pools[0], lanes)
-    return lanes * window / seconds * (3 if what == "forward only" else 1)
+    forward = what == "forward only"
+    return (
+        lanes * window / planned.recurrence_seconds(planned.pools[0], lanes, forward_only=forward)
+    )
 
 
 def number(text):
@@ -73,7 +76,8 @@ WITH_AMX = [
 
 @pytest.mark.parametrize(("row", "what", "units", "lanes", "window"), H200)
 def test_an_h200_is_planned_within_15_per_cent(row, what, units, lanes, window):
-    planned = speed_of("h200", what, units, lanes, window)
+    optimizer = "muon" if "Muon" in row else "adam"
+    planned = speed_of("h200", what, units, lanes, window, optimizer=optimizer)
     assert planned == pytest.approx(in_table(SPEED, row), rel=0.15)
 
 
@@ -102,6 +106,26 @@ def test_two_cores_with_amx_are_planned_within_15_per_cent(row, what, units):
     table = STUDY.partition("experiments.speed.tables.with_amx")[2].partition("<!-- /made")[0]
     planned = speed_of("cpu_amx", what, units, 128, 128)
     assert planned == pytest.approx(in_table(table, row), rel=0.15)
+
+
+OF_PARTS = [
+    *(("cpu_avx512", "parts", p, f"{p}, {u:,}", u) for p in ("fp32", "bf16") for u in (512, 1024)),
+    *(("cpu_amx", "parts_with_amx", "bf16", f"{u:,} units", u) for u in (512, 1024)),
+]
+
+
+@pytest.mark.parametrize(("cluster", "table", "precision", "column", "units"), OF_PARTS)
+def test_a_step_with_muon_and_its_update_are_planned(cluster, table, precision, column, units):
+    """The step within 15 %; its update, a few elementwise milliseconds included, within 30 %."""
+    part = STUDY.partition(f"experiments.speed.tables.{table} ")[2].partition("<!-- /made")[0]
+    lines = [[cell.strip() for cell in line.split("|")] for line in part.splitlines()]
+    header = next(cells for cells in lines if column in cells)
+    cells = {line[1]: line[header.index(column)] for line in lines if len(line) == len(header)}
+    planned = plan(cluster, units, 128, 128, precision, "muon")
+    measured = number(cells["characters/s, not profiled"])
+    assert planned.characters_per_second == pytest.approx(measured, rel=0.15)
+    update = sum(number(cells[name]) for name in ("optimiser", "weight norm", "rest"))
+    assert 1e3 * planned.update_seconds(planned.pools[0]) == pytest.approx(update, rel=0.3)
 
 
 @pytest.mark.parametrize("curve", POINTS)

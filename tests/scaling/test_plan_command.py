@@ -3,21 +3,23 @@
 import re
 
 import pytest
-import torch
 
 from configs.command import parse
 from configs.toml_file import read_toml
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
+from scaling import comparison
 from scaling.calibration import calibrate
-from scaling.hardware import ClusterConfig
+from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, assert_refused, done, run, unread_stdout
+from tests.support.runs import ROOT, assert_refused, done, run, run_ranks, unread_stdout
+from tests.support.trainers import ALONE
 from training.runs.rows import read_rows
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"
+CLUSTERS = CLUSTER.parent
 FIXTURE = ROOT / "tests/fixtures/v1/run"
 ISSUE = ("--model", "4096", "--cluster", str(CLUSTER), "--characters", "38.3e9")
 
@@ -177,16 +179,31 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     last = read_rows(FIXTURE / "metrics.jsonl")[-1]
     # The last windows of an epoch have less text, and the fixture ended before them.
     assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
+    in_steps = ("--model", ROOT / "configs/cpu_512.toml", "--cluster", CLUSTERS / "cpu_amx.toml")
+    assert planned(*in_steps)["steps"] == 5400
 
 
 def test_a_machine_is_measured_and_planned_for(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(calibrate(torch.device("cpu"), lanes=4, sizes=(32, 64)))
+    path.write_text(calibrate(ALONE, lanes=4, sizes=(32, 64)))
     (node,) = read_toml(path, ClusterConfig).nodes
     assert [rate.units for rate in node.rates if rate.bits == 32] == [32, 64]
     assert node.launch_seconds > 0
     result = planned("--model", FIXTURE / "config.toml", "--cluster", path, "--characters", 1e6)
     assert result["hours"] > 0
+
+
+def test_ranks_measure_an_all_reduce_by_size(tmp_path):
+    main, other = run_ranks(2, "-m", "tests.ranks.calibrating")
+    assert (main.returncode, other.returncode) == (0, 0), main.stderr + other.stderr
+    path = tmp_path / "mine.toml"
+    path.write_text(main.stdout)
+    cluster = read_toml(path, ClusterConfig)
+    (node,) = cluster.nodes
+    assert (node.gpus, len(node.link_messages)) == (2, 4)
+    fabric = cluster.fabric(cluster.first_gpus(2), node.link_messages[0].bytes)
+    assert fabric.link_bytes_per_second == pytest.approx(node.link_messages[0].bytes_per_second)
+    assert planned("--model", 64, "--cluster", path)["efficiency"] < 1
 
 
 def test_a_run_is_compared_with_its_plan(tmp_path):
@@ -200,6 +217,34 @@ def test_a_run_is_compared_with_its_plan(tmp_path):
     assert result["actual_to_planned"] == pytest.approx(
         result["actual_characters_per_second"] / result["planned_characters_per_second"]
     )
-    assert f"ratio{result['actual_to_planned']:>19.2f}" in process.stdout
+    assert f"{result['actual_to_planned']:.2f} of the plan of cpu_avx512.toml" in process.stdout
     assert_refused(run("scripts/plan.py", "--actual", FIXTURE), "needs the --cluster")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "2 cores with Intel AMX",
+            r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of cpu",
+        ),
+        ("NVIDIA H100 80GB HBM3", r"^speed: .* of the plan of h100\.toml$"),
+        ("NVIDIA H200", r"^speed: .* of the plan of h200\.toml$"),
+        ("an abacus", r"^speed not compared with a plan: no file .* describes an abacus; measure"),
+    ],
+)
+def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, name, said):
+    monkeypatch.setattr(comparison, "machine_names", lambda device: [name])
+    assert re.search(said, comparison.sentence_about(FIXTURE, ALONE.device))
+
+
+def test_a_file_of_a_known_gpu_needs_only_its_name_and_number():
+    result = planned("--model", 4096, "--cluster", CLUSTERS / "h100.toml")
+    assert "H100: not measured" in "\n".join(lines(result))
+    (node,) = read_toml(CLUSTERS / "h100.toml", ClusterConfig).nodes
+    assert (node.memory_bytes, node.memory_bytes_per_second) == (80e9, 3.35e12)
+    (measured,) = read_toml(CLUSTERS / "h200.toml", ClusterConfig).nodes
+    assert measured.of_sheet == []
+    with pytest.raises(InputError, match="memory_bytes is missing; no data sheet of 'abacus'"):
+        NodeConfig(device="abacus", gpus=1)
     assert_refused(run("scripts/plan.py", "--gpus", 3), "name a --model and a --cluster")

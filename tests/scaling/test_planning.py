@@ -120,7 +120,7 @@ def test_the_exchange_is_that_of_the_config():
     assert step(flat=False).step.exposed < flat.step.exposed
     seldom = step(flat=True, windows_per_step=4)
     assert seldom.step.exposed == pytest.approx(flat.step.exposed / 4)
-    assert seldom.steps == pytest.approx(flat.steps / 4)
+    assert seldom.steps == pytest.approx(flat.steps / 4, rel=1e-3)
     assert seldom.answers()["step_seconds"] == pytest.approx(4 * seldom.step.seconds)
     sent = [plan.memory.gradient_bytes for plan in (flat, fp32, step(gpus=1))]
     assert sent == [2.0, 4.0, 0.0]
@@ -144,18 +144,19 @@ def test_a_pass_takes_at_least_the_time_to_read_the_recurrent_weights():
     others = 6 * workload.product_weights - 4 * 5 * 8192**2  # operations besides the two passes'
     expected = 256 * (2 * reading + 16 * others / node.operations_per_second)
     expected += 256 * 8 * node.launch_seconds
+    once = node.window_seconds + 68 * workload.parameters / node.memory_bytes_per_second
     few = Plan(cluster("h200"), run, 1, EPOCH, 16)
-    assert few.step.computing == pytest.approx(expected + node.window_seconds)
+    assert few.step.computing == pytest.approx(expected + once)
     grouped = replace(run, parallel=replace(run.parallel, lane_groups=2))
     assert Plan(cluster("h200"), grouped, 1, EPOCH, 32).step.computing == pytest.approx(
-        2 * expected + node.window_seconds
+        2 * expected + once
     )
     many = Plan(cluster("h200"), run, 1, EPOCH, 256)
     tokens = 256 * 256
     assert many.step.computing == pytest.approx(
         workload.computing_seconds(tokens, node.operations_per_second)
         + 256 * 8 * node.launch_seconds
-        + node.window_seconds
+        + once
     )
 
 
@@ -163,12 +164,12 @@ def test_evaluations_and_checkpoints_take_time():
     text = TextSize(38.27e9, valid_tokens=38e6)
     plan = Plan(cluster("dgx1v_infiniband"), PAPER, 8, text)
     answers = plan.answers()
-    assert (answers["evaluations"], answers["checkpoints"]) == (37, 73)  # every 2,000, 1,000 steps
+    assert (answers["evaluations"], answers["checkpoints"]) == (20, 77)  # every 2e9, 5e8 characters
     # 32 lanes of each GPU wait for the weights: 38e6 / 256 tokens one after the other.
     assert plan.evaluation_seconds == pytest.approx(
         38e6 / 256 * (168e6 / 0.9e12 + 2 * 256 * (4096 + 5 * 64) * 32 / 42e12), rel=0.02
     )
-    pauses = 37 * plan.evaluation_seconds + 73 * answers["checkpoint_seconds"]
+    pauses = 20 * plan.evaluation_seconds + 77 * answers["checkpoint_seconds"]
     assert answers["hours"] == pytest.approx(answers["training_hours"] + pauses / 3600)
     assert answers["gpu_hours"] == 8 * answers["hours"]
     assert answers["dollars"] == pytest.approx(3.0 * answers["gpu_hours"])

@@ -52,9 +52,9 @@ SMALL_VOCABULARY = " --vocabulary-size 400"
 
 def shortened(command):
     """The command with a small job for its last options."""
-    if "--optim.cooldown_steps" in command:
+    if "--optim.cooldown" in command:
         # The run of the pages before is at its end; a reader's goes on.
-        return re.sub(r"cooldown_steps \d+", "cooldown_steps 2", command) + " --train.steps 49"
+        return re.sub(r"cooldown [\d.]+", "cooldown 0.05", command) + " --train.steps 49"
     if "--resume" in command:
         return command + " --train.steps 41"
     if "torch.distributed.run" in command or "elastic.sh" in command:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from configs.toml_file import RunConfig
 from data_utils.corpus import open_corpus
 from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
@@ -16,6 +17,7 @@ from training.console import Pace, ProgressLines, announce, print_main
 from training.metrics import RunLog
 from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
+from training.trainer import TrainConfig
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
@@ -27,7 +29,8 @@ def announced(tmp_path, capsys):
     clock = TextClock(SimpleNamespace(windows_of=lambda number: 1))
 
     def read(trainer, corpus=None):
-        announce(trainer, corpus or open_corpus(CORPUS), tmp_path, clock)
+        run = RunConfig(train=TrainConfig(steps=10), optim=trainer.optim)
+        announce(trainer, corpus or open_corpus(CORPUS), tmp_path, run.plan(clock))
         return capsys.readouterr().out
 
     return read
@@ -45,9 +48,9 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
     assert ("--train.precision fp32 is faster" in announced(trainer)) is printed
 
 
-@pytest.mark.parametrize("cooldown_steps", [None, 2])
-def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown_steps):
-    trainer = make_trainer(cooldown_steps=cooldown_steps)
+@pytest.mark.parametrize("cooldown", [None, 0.2])
+def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown):
+    trainer = make_trainer(cooldown=cooldown)
     over = "the run has already taken its last step"
     trainer.progress.step = trainer.steps - 1
     assert over not in announced(trainer)
@@ -55,7 +58,7 @@ def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown_ste
     shown = announced(trainer)
     assert over in shown
     cooled = f"which began at step {trainer.steps - 2}"
-    assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown_steps), not cooldown_steps)
+    assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown), not cooldown)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")

@@ -32,9 +32,10 @@ def windows_of(split, seed=0, **config):
 def test_a_lane_is_a_row_of_the_batch_and_continues_its_text(small_split, quoted):
     quoted("Each lane processes one window of its text after the other")
     quoted("The number of lanes is the batch size.")
+    quoted("The tokens that a lane processes at a time (`data.window`).")
     windows = windows_of(small_split)
     before = windows[0]
-    assert len(before.tokens) == 4
+    assert before.tokens.shape == (4, 16 + 1)  # each predicts the next one
     for number in range(1, 10):
         window = windows[number]
         assert not window.reset.any()

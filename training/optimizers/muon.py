@@ -76,6 +76,14 @@ def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor
     return (x.t() if tall else x).to(matrix.dtype)
 
 
+def operations(rows: int, columns: int, dtype: torch.dtype) -> float:
+    """Return the multiplications and additions of `orthogonalized`, for a matrix of this shape."""
+    n, m = sorted((rows, columns))
+    if dtype == torch.float32 and m >= _OBLONG * n:
+        return 4.0 * n * n * m + (8 * _ITERATIONS - 6) * n**3
+    return _ITERATIONS * (4.0 * n * n * m + 2 * n**3)
+
+
 def _as_written(x: Tensor) -> Tensor:
     for _ in range(_ITERATIONS):
         x = _polynomial(x @ x.t()) @ x

@@ -12,11 +12,11 @@ from torch import nn
 
 from mlstm_sentiment.bounds import (
     SAVED,
+    Bound,
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
-    PositiveInt,
     check_bounds,
 )
 from mlstm_sentiment.errors import InputError
@@ -46,24 +46,18 @@ class Schedule:
     decay: Decay = "linear"
     warmup: float = 0.0
     hold: float = 0.0
-    cooldown_steps: int = 0
-    cooldown_begin: int | None = None  # the step after which it begins; None: no cooldown
+    cooldown: range | None = None  # its steps
 
     def __post_init__(self) -> None:
         if self.rate(self.last_step - 1) > 0:
             return
-        if self.cooldown_begin is None:
+        if self.cooldown is None:
             raise InputError(
                 f"optim.lr is {self.peak:g}: so low that the last step's rate rounds to zero; give "
                 "a higher one"
             )
-        if self.cooldown_begin < 0:
-            raise InputError(
-                f"optim.cooldown_steps is {self.cooldown_steps:,}, more than the {self.steps:,} "
-                "steps of the run; give fewer"
-            )
         raise InputError(
-            f"the cooldown would begin at step {self.cooldown_begin:,}, where the learning rate is "
+            f"the cooldown would begin at step {self.cooldown.start:,}, where the learning rate is "
             "already zero; copy the run and remove the copy's last checkpoints to begin it earlier,"
             " or set optim.decay constant"
         )
@@ -71,15 +65,14 @@ class Schedule:
     @property
     def last_step(self) -> int:
         """The step at which the run ends: after its cooldown, if it has one."""
-        begin = self.cooldown_begin
-        return self.steps if begin is None else begin + self.cooldown_steps
+        return self.steps if self.cooldown is None else self.cooldown.stop
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
-        begin = self.cooldown_begin
-        if begin is None:
+        if self.cooldown is None:
             return self._before_cooldown(step)
-        fallen = min(max(step - begin, 0) / self.cooldown_steps, 1.0)
+        begin = self.cooldown.start
+        fallen = min(max(step - begin, 0) / len(self.cooldown), 1.0)
         return self._before_cooldown(min(step, begin)) * (1 - fallen)
 
     def _before_cooldown(self, step: int) -> float:
@@ -113,12 +106,12 @@ class OptimConfig:
     """Fraction of the steps over which the rate rises from zero."""
     hold: Fraction = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
-    cooldown_steps: PositiveInt | None = None
-    """Steps over which the rate falls linearly to zero; then the run ends. A resume that changes
-    this option begins the cooldown immediately. Default: no cooldown, only the schedule."""
+    cooldown: Annotated[float, Bound(above=0, max=1)] | None = None
+    """Fraction of the steps over which the rate falls linearly to zero; then the run ends. A resume
+    that changes this option begins the cooldown immediately. Default: none, only the schedule."""
     cooldown_from: Annotated[NonNegativeInt | None, SAVED] = None
-    """Step after which the cooldown begins, set when a run is resumed with cooldown_steps. Default:
-    the cooldown takes the last steps of the run."""
+    """Step after which the cooldown begins, set when a run is resumed with a cooldown. Default: the
+    cooldown takes the last steps of the run."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
     weight_decay: NonNegativeFloat = 0.0
@@ -147,16 +140,13 @@ class OptimConfig:
             return self.lr
         return min(_BASE_LEARNING_RATE * lanes / _BASE_LANES, _MAX_LEARNING_RATE)
 
-    def cooldown_begin(self, steps: int) -> int | None:
-        """Return the step after which a run planned for `steps` cools down; None: it never does."""
-        if self.cooldown_steps is None:
+    def cooldown_of(self, steps: int) -> range | None:
+        """Return the steps in which a run planned for `steps` cools down; None: it never does."""
+        if self.cooldown is None:
             return None
-        return steps - self.cooldown_steps if self.cooldown_from is None else self.cooldown_from
-
-    def last_step(self, steps: int) -> int:
-        """Return the last step of a run planned for `steps`, including its cooldown, if any."""
-        begin = self.cooldown_begin(steps)
-        return steps if begin is None else begin + (self.cooldown_steps or 0)
+        length = max(1, round(self.cooldown * steps))
+        begin = steps - length if self.cooldown_from is None else self.cooldown_from
+        return range(begin, begin + length)
 
     def schedule(self, steps: int, lanes: float) -> Schedule:
         """Return the learning rates of a run planned for `steps`; lanes: the global batch."""
@@ -166,8 +156,7 @@ class OptimConfig:
             decay=self.decay,
             warmup=self.warmup,
             hold=self.hold,
-            cooldown_steps=self.cooldown_steps or 0,
-            cooldown_begin=self.cooldown_begin(steps),
+            cooldown=self.cooldown_of(steps),
         )
 
 

@@ -1,6 +1,7 @@
 """All ways to add up the ranks' gradients agree; what is sent; which rank computes which lanes."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from model.layers.language_model import build_model
 from model.state import DTYPES
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
-from tests.support.runs import run_ranks
+from tests.support.runs import ROOT, run_ranks
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -25,6 +26,7 @@ from training.parallel.strategy import broadcast_parameters
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
+GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 # The dtype's eps, by norm: what travels is rounded to it, or each rank's own gradient is, where
 # the products are in it.
 LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7, "products in bf16": 2**-7}
@@ -39,6 +41,7 @@ def exchanged(request):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
+    assert "all-reduce of gradients: ranks add up their gradients." in GLOSSARY
     result = exchanged[1][way]
     assert result["same"]
     assert result["repeats"]  # the first exchange adds up as all others do: a resume is exact
@@ -189,3 +192,27 @@ def test_all_items_are_split_in_proportion(items, shares):
     slices = [world.slice_of(rank, items) for rank in range(len(shares))]
     assert [s.stop - s.start for s in slices] == counts
     assert [s.start for s in slices] == [0, *(s.stop for s in slices[:-1])]
+
+
+def mean_error(ranks, dtype):
+    """The relative error of a ring's sum that every rank rounds, as on compressed gradients."""
+    generator = torch.Generator().manual_seed(ranks)
+    total, exact = torch.zeros(100_000, dtype=dtype), torch.zeros(100_000, dtype=torch.float64)
+    for _ in range(ranks):
+        gradient = torch.randn(100_000, generator=generator)
+        total, exact = total + gradient.to(dtype), exact + gradient
+    return float((total - exact).norm() / exact.norm())
+
+
+PAGE = (ROOT / "docs/scale.md").read_text()
+ERRORS = re.findall(r"\| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|", PAGE)
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: f"{row[0]} ranks")
+def test_compressed_sums_are_as_wrong_as_the_page_says(row):
+    for percent, dtype in zip(row[1:], (torch.float16, torch.bfloat16), strict=True):
+        assert 100 * mean_error(int(row[0]), dtype) == pytest.approx(float(percent), abs=0.006)
+
+
+def test_the_page_has_the_errors_of_many_ranks():
+    assert [int(ranks) for ranks, *_ in ERRORS] == [2, 8, 32, 128]

@@ -1,0 +1,86 @@
+"""Planned against actual: the speed of a run, and what the planner says of its config."""
+
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from configs.toml_file import SHIPPED, load_config, read_toml
+from data_utils.provenance import describe_origin
+from mlstm_sentiment.errors import InputError
+from model.kernels.cores import has_amx, has_fast_bf16
+from training.runs.rows import read_rows
+from training.runs.run_directory import PretrainingDirectory
+from training.utilization import peak_of
+
+from .hardware import ClusterConfig
+from .planning import Plan, TextSize
+
+CLUSTERS = SHIPPED / "clusters"
+
+
+def machine_names(device: torch.device) -> list[str]:
+    """Return what cluster files may call this machine's device, the exact name first."""
+    if device.type == "cuda":
+        return [torch.cuda.get_device_name(device)]
+    count = torch.get_num_threads()
+    cores = f"{count} core{'s' * (count > 1)}"
+    names = [f"{cores} of {describe_origin()['hardware']['processor']}"]
+    if has_fast_bf16(device):
+        names.append(f"{cores} with {'Intel AMX' if has_amx() else 'AVX512-BF16'}")
+    return names
+
+
+def cluster_file_of(device: torch.device) -> Path:
+    """Return the file of configs/clusters that describes this machine; InputError without one."""
+    devices = {
+        path: {node.device for node in read_toml(path, ClusterConfig).nodes}
+        for path in sorted(CLUSTERS.glob("*.toml"))
+    }
+    names = machine_names(device)
+    for name in names:
+        sheet = peak_of(name)
+        for path, known in sorted(devices.items(), key=lambda item: len(item[1])):
+            if name in known or (sheet is not None and sheet in map(peak_of, known)):
+                return path
+    raise InputError(
+        f"no file of configs/clusters describes {names[0]}; measure it with "
+        "`python scripts/plan.py --calibrate configs/clusters/mine.toml`"
+    )
+
+
+def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
+    """Return the planned and the actual speed of a run, by the median of its rows."""
+    cluster = read_toml(cluster_file, ClusterConfig, CLUSTERS)
+    directory = PretrainingDirectory(folder).check_exists()
+    config, rows = load_config(directory.config), read_rows(directory.metrics)
+    # The first one includes compilation.
+    speeds = [row["characters_per_second"] for row in rows[1:] if "characters_per_second" in row]
+    if not speeds:
+        raise InputError(f"{directory.metrics}: too few rows to measure a speed; train longer")
+    last, lanes = rows[-1], config.data.total_lanes(1)
+    tokens = last["step"] * config.parallel.windows_per_step * lanes * config.data.window
+    text = TextSize(last["characters"], last["characters"] / tokens)
+    gpus = len(last.get("rank_characters_per_second") or [None])
+    planned, actual = Plan(cluster, config, gpus, text).characters_per_second, median(speeds)
+    return {
+        "planned_characters_per_second": planned,
+        "actual_characters_per_second": actual,
+        "actual_to_planned": actual / planned,
+    }
+
+
+def in_words(result: dict[str, Any], cluster_file: Path) -> str:
+    """Return a comparison in words."""
+    _, actual, ratio = result.values()
+    return f"speed: {actual:,.0f} characters/s, {ratio:.2f} of the plan of {cluster_file.name}"
+
+
+def sentence_about(folder: Path, device: torch.device) -> str:
+    """Return in words how fast a run was compared with its plan, or why this is not known."""
+    try:
+        path = cluster_file_of(device)
+        return in_words(compare_with_run(path, folder), path)
+    except (InputError, OSError) as error:
+        return f"speed not compared with a plan: {error}"

@@ -1,0 +1,62 @@
+"""When a run ends, cools down, evaluates and saves: planned in its text."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Protocol
+
+from data_utils.lanes import TextClock
+from mlstm_sentiment.bounds import Bound
+
+Characters = Annotated[float, Bound(min=1, max=1e18)]
+
+
+class Section(Protocol):
+    """A section of a config with an interval, in steps or in characters."""
+
+    DEFAULT_STEPS: ClassVar[int]
+
+    @property
+    def every_steps(self) -> int | None: ...
+    @property
+    def every_characters(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """The length of a run, and the steps after which it evaluates and saves.
+
+        plan = config.plan(TextClock(windows))
+        plan.clock.epochs(plan.last_step)  # how often the run reads its text
+
+    Training, console, resume and planner ask this class alone. Warm-up, hold and cooldown are
+    fractions of `steps`.
+    """
+
+    clock: TextClock
+    steps: int
+    cooldown: range | None  # its steps
+    evaluate: Section
+    checkpoint: Section
+
+    @property
+    def last_step(self) -> int:
+        """The step at which the run ends: after its cooldown, if it has one."""
+        return self.steps if self.cooldown is None else self.cooldown.stop
+
+    def is_due(self, section: Section, step: int, skipped_windows: int = 0) -> bool:
+        """Return whether an interval of a section ends with a step, or the run does."""
+        before, now = (self._intervals(section, s, skipped_windows) for s in (step - 1, step))
+        return now > before or step == self.last_step
+
+    def has_been_due(self, section: Section, step: int) -> bool:
+        """Return whether something was due before a step, or the run has ended."""
+        return step > 0 and (self._intervals(section, step - 1) > 0 or step >= self.last_step)
+
+    def count(self, section: Section) -> int:
+        """Return how often something is due in the whole run."""
+        return min(self._intervals(section, self.last_step - 1) + 1, self.last_step)
+
+    def _intervals(self, section: Section, step: int, skipped_windows: int = 0) -> int:
+        """Return how many whole intervals lie before a step."""
+        if section.every_characters is None:
+            return step // (section.every_steps or section.DEFAULT_STEPS)
+        return int(self.clock.characters(step, skipped_windows) / section.every_characters)
