@@ -60,7 +60,7 @@ from .regression import (
     with_interval,
 )
 from .thresholds import choose_threshold
-from .unit_auc import per_unit_auc
+from .unit_auc import per_unit_auc, per_unit_limit
 
 SPLITS = ("train", "val", "test")
 RESULTS, FIGURES, PICTURES = "results.json", "figures.json", ("weights.png", "neuron.png")
@@ -218,7 +218,7 @@ def as_classifier(
 def save_transferred(
     folder: Path, classifier: Head, transfer: Transfer, sets: Sequence[LabelledSet]
 ) -> None:
-    """Write a classifier with its origin, and each unit's AUC on train."""
+    """Write a classifier with its origin, and each unit's AUC and limit on train."""
     train, units = transfer.examples[0], classifier.units
     areas = per_unit_auc(train.features, train.labels, units)
     data = {
@@ -228,7 +228,7 @@ def save_transferred(
     with whole_folder(folder, CLASSIFIER_FILES) as partial:
         origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
         save_head(partial, classifier, origin)
-        save_areas(partial, areas)
+        save_areas(partial, areas, per_unit_limit(train.features, units))
 
 
 def featurize_sets(
