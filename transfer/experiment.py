@@ -108,7 +108,7 @@ def run_transfer(
             check_output(output / name)
         model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
-        transfer = fit_transfer(loaded, sets, cache, seed)
+        transfer = fit_transfer(loaded, sets, cache)
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
         classifier = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
@@ -176,14 +176,12 @@ def describe_model(loaded: TextModel) -> dict[str, Any]:
     }
 
 
-def fit_transfer(
-    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
-) -> Transfer:
+def fit_transfer(loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache) -> Transfer:
     """Featurize train, val and perhaps test, and fit on the first two."""
     examples = featurize_sets(loaded, sets, cache)
     train, val = examples[:2]
-    regression = fit_regression(train, val, seed)
-    return Transfer(examples, regression, find_neuron(regression, train, val, seed))
+    regression = fit_regression(train, val)
+    return Transfer(examples, regression, find_neuron(regression, train, val))
 
 
 def as_classifier(
@@ -302,7 +300,7 @@ def _untrained(
     loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> float:
     train, val, test = featurize_sets(untrained_like(loaded, seed), sets, cache)
-    return fit_regression(train, val, seed).accuracy(test)
+    return fit_regression(train, val).accuracy(test)
 
 
 def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path) -> None:
