@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ _OWN_SCALE = "at its largest absolute value over all texts here"
 class Heatmap:
     """Texts coloured by a unit's value after every character; a notebook shows them."""
 
-    traces: UnitTraces
+    traces: UnitTraces = field(repr=False)
     palette: Palette = "green-red"
 
     def save(self, path: str | Path) -> None:
