@@ -15,8 +15,10 @@ import mlstm_sentiment
 from configs.options import flatten
 from configs.toml_file import RunConfig
 from mlstm_sentiment.commands.command_line import COMMANDS
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
+from mlstm_sentiment.units.sentiment_traces import sentiment_traces
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, done, run_shell
 
@@ -119,6 +121,19 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Type<" not in (tmp_path / "docs/api.html").read_text()  # a text cut at its colon
     assert (tmp_path / "docs/try.html").stat().st_size > 1_000_000
     assert "../experiments/neuron/README.html" in (tmp_path / "docs/neuron.html").read_text()
+
+
+def test_the_first_picture_shows_sentences_that_turn_and_right_answers():
+    drawn = runpy.run_path(str(ROOT / "docs/pictures.py"))
+    traces = sentiment_traces(Engine.load(drawn["MODEL"]), drawn["SENTENCES"], show_progress=False)
+    answers = [trace.verdict.split()[1] for trace in traces.traces]
+    assert answers == ["positive", "negative", "positive", "negative"]
+    (limit,) = traces.ranges()
+    for trace in traces.traces[:2]:
+        assert trace.values.max() > limit
+        assert trace.values.min() < -limit
+    assert drawn["sentences"]().axes
+    assert drawn["checkpoints"]().axes
 
 
 def test_the_settings_that_pages_name_exist():
