@@ -22,7 +22,12 @@ ROOT = DOCS.parent
 project = "The sentiment neuron"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
-include_patterns = ["docs/**.md", "experiments/**.md", "mlstm_sentiment/pretrained/**.md"]
+include_patterns = [
+    "CHANGELOG.md",
+    "docs/**.md",
+    "experiments/**.md",
+    "mlstm_sentiment/pretrained/**.md",
+]
 exclude_patterns = ["build", "data", "runs", ".*"]
 myst_heading_anchors = 3
 html_theme = "furo"

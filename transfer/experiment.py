@@ -60,7 +60,7 @@ from .regression import (
     with_interval,
 )
 from .thresholds import choose_threshold
-from .unit_auc import per_unit_auc
+from .unit_auc import per_unit_auc, per_unit_limit
 
 SPLITS = ("train", "val", "test")
 RESULTS, FIGURES, PICTURES = "results.json", "figures.json", ("weights.png", "neuron.png")
@@ -108,7 +108,7 @@ def run_transfer(
             check_output(output / name)
         model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
-        transfer = fit_transfer(loaded, sets, cache, seed)
+        transfer = fit_transfer(loaded, sets, cache)
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
         classifier = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
@@ -176,14 +176,12 @@ def describe_model(loaded: TextModel) -> dict[str, Any]:
     }
 
 
-def fit_transfer(
-    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
-) -> Transfer:
+def fit_transfer(loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache) -> Transfer:
     """Featurize train, val and perhaps test, and fit on the first two."""
     examples = featurize_sets(loaded, sets, cache)
     train, val = examples[:2]
-    regression = fit_regression(train, val, seed)
-    return Transfer(examples, regression, find_neuron(regression, train, val, seed))
+    regression = fit_regression(train, val)
+    return Transfer(examples, regression, find_neuron(regression, train, val))
 
 
 def as_classifier(
@@ -218,7 +216,7 @@ def as_classifier(
 def save_transferred(
     folder: Path, classifier: Head, transfer: Transfer, sets: Sequence[LabelledSet]
 ) -> None:
-    """Write a classifier with its origin, and each unit's AUC on train."""
+    """Write a classifier with its origin, and each unit's AUC and limit on train."""
     train, units = transfer.examples[0], classifier.units
     areas = per_unit_auc(train.features, train.labels, units)
     data = {
@@ -228,7 +226,7 @@ def save_transferred(
     with whole_folder(folder, CLASSIFIER_FILES) as partial:
         origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
         save_head(partial, classifier, origin)
-        save_areas(partial, areas)
+        save_areas(partial, areas, per_unit_limit(train.features, units))
 
 
 def featurize_sets(
@@ -302,7 +300,7 @@ def _untrained(
     loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> float:
     train, val, test = featurize_sets(untrained_like(loaded, seed), sets, cache)
-    return fit_regression(train, val, seed).accuracy(test)
+    return fit_regression(train, val).accuracy(test)
 
 
 def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path) -> None:

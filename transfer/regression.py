@@ -2,24 +2,22 @@
 
 The protocol of Radford et al. 2017 (train_with_reg_cv in their utils.py): C from 2^-8 to 2^0,
 chosen by accuracy on the validation set, fitted on the training set alone. For more than two
-classes, there is one regression of each against the rest, all with the same C.
+classes, there is one regression of each against the rest, all with the same C. Where the published
+code starts anew for each C, ours follows a path to the same optimum.
 """
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.version import check_version
+
+from .l1_path import Solution, l1_path
 
 C_GRID = tuple(2.0**exponent for exponent in range(-8, 1))
-MAX_ITERATIONS = 100  # as in Radford et al.; Puri et al.'s code stopped at 5 or 40
 CONFIDENCE = 0.95
 
 
@@ -87,15 +85,20 @@ class Neuron:
         return examples.units([self.index])
 
 
-def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
+def fit_regression(train: Examples, val: Examples) -> Regression:
     """Fit for every C and return the best on val; the smallest C wins ties.
 
     Raises InputError unless train has every class, numbered from 0, and more than one.
     """
     check_classes(train.labels)
-    if missing := set(range(int(train.labels.max()) + 1)) - set(train.labels.tolist()):
+    classes = range(int(train.labels.max()) + 1)
+    if missing := set(classes) - set(train.labels.tolist()):
         raise InputError(f"the training labels lack class {min(missing)}; give examples of it")
-    fits = [_fit(train, val, c, seed) for c in C_GRID]
+    paths = [
+        l1_path(train.features, train.labels == label, C_GRID)
+        for label in (classes if len(classes) > 2 else classes[1:])
+    ]
+    fits = [_validated(solutions, val) for solutions in zip(*paths, strict=True)]
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
@@ -105,30 +108,17 @@ def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") 
         raise InputError(f"the {name} labels hold a single class; two are needed{remedy}")
 
 
-def l1_regression(c: float, seed: int = 0) -> LogisticRegression:
-    """Return an L1 logistic regression between two classes, yet to be fitted."""
-    # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
-    check_version("scikit-learn", "1.8", "an older one fits an L2 penalty instead of L1")
-    return LogisticRegression(
-        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
-    )
+def _validated(solutions: Sequence[Solution], val: Examples) -> Regression:
+    coefficients = np.stack([solution.weights for solution in solutions])
+    intercepts = np.array([solution.intercept for solution in solutions])
+    converged = all(solution.converged for solution in solutions)
+    if len(solutions) == 1:
+        coefficients, intercepts = coefficients[0], float(intercepts[0])
+    fit = Regression(solutions[0].c, coefficients, intercepts, np.nan, converged)
+    return replace(fit, val_accuracy=fit.accuracy(val))
 
 
-def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
-    model = OneVsRestClassifier(l1_regression(c, seed))  # one fit for two classes
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged`
-        model.fit(train.features, train.labels)
-    converged = all(int(fit.n_iter_.max()) < MAX_ITERATIONS for fit in model.estimators_)
-    val_accuracy = float(model.score(val.features, val.labels))
-    coefficients = np.concatenate([fit.coef_ for fit in model.estimators_])
-    intercepts = np.concatenate([fit.intercept_ for fit in model.estimators_])
-    if len(intercepts) == 1:
-        return Regression(c, coefficients[0], float(intercepts[0]), val_accuracy, converged)
-    return Regression(c, coefficients, intercepts, val_accuracy, converged)
-
-
-def find_neuron(regression: Regression, train: Examples, val: Examples, seed: int = 0) -> Neuron:
+def find_neuron(regression: Regression, train: Examples, val: Examples) -> Neuron:
     """Take the unit of largest weight and regress on it alone, with its own search for C.
 
     If the penalty zeroed every weight, it is the unit that correlates most with the last class.
@@ -136,14 +126,12 @@ def find_neuron(regression: Regression, train: Examples, val: Examples, seed: in
     importance = regression.importance()
     if not importance.any():
         importance = np.abs(_correlations(train))
-    return regress_on_unit(int(np.argmax(importance)), regression, train, val, seed)
+    return regress_on_unit(int(np.argmax(importance)), regression, train, val)
 
 
-def regress_on_unit(
-    index: int, regression: Regression, train: Examples, val: Examples, seed: int = 0
-) -> Neuron:
+def regress_on_unit(index: int, regression: Regression, train: Examples, val: Examples) -> Neuron:
     """Regress on one unit alone, with its own search for C; the polarity is its weight's sign."""
-    alone = fit_regression(train.units([index]), val.units([index]), seed)
+    alone = fit_regression(train.units([index]), val.units([index]))
     sign = regression.positive_weights()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)
 

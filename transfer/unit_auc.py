@@ -1,4 +1,4 @@
-"""The area under the ROC curve (AUC) of each feature and of each unit alone, by ranks."""
+"""What labelled texts say of each unit alone: its AUC, by ranks, and the limit of its values."""
 
 from collections.abc import Iterator
 
@@ -39,6 +39,15 @@ def per_unit_auc(features: np.ndarray, labels: np.ndarray, units: int) -> np.nda
     by_pooling = (beyond[:, -1] if of_two else np.abs(beyond).max(1)).reshape(-1, units)
     farthest = np.abs(by_pooling).argmax(0)  # [H]
     return np.asarray(0.5 + by_pooling[farthest, np.arange(units)])
+
+
+def per_unit_limit(features: np.ndarray, units: int) -> np.ndarray:
+    """Return each unit's limit, [H]: the larger size of its 5th and its 95th percentile.
+
+    features: [N, F], several poolings of H units side by side, of which the largest limit counts.
+    """
+    ends = np.abs(np.percentile(features, (5, 95), axis=0)).max(0)
+    return np.asarray(ends.reshape(-1, units).max(0))
 
 
 def blocks_of(features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

@@ -1,4 +1,4 @@
-"""Measure how well each unit of a shipped model separates labelled texts, for `heatmap --top`.
+"""Measure each unit of a shipped model on labelled texts, for the scales and `--top` of `heatmap`.
 
 python -m experiments.models.separation default --train sst/train.csv
 """
@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import torch
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.head.head_files import FOLDER
 from mlstm_sentiment.head.separation import CHANCE, save_areas
-from model.inference.weights import load_model
 from transfer.features import FeatureCache
-from transfer.unit_auc import per_unit_auc
+from transfer.unit_auc import per_unit_auc, per_unit_limit
 
 
 @dataclass(frozen=True)
 class Options:
-    """Write the AUC of each of a model's units into its classifier/."""
+    """Write the AUC and the limit of each of a model's units into its classifier/."""
 
     models: Annotated[tuple[str, ...], Argument(positional=True)]
     """Model directories or names of shipped models, each with a classifier."""
@@ -36,12 +35,12 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     (texts,) = read_labelled_sets([options.train])
     for name in options.models:
-        loaded = load_model(name, compute_dtype=torch.float32)
+        loaded = Engine.load(name)
         sequences = list(map(loaded.encode, texts.texts))
         features = FeatureCache(options.work).features(loaded, sequences, name)
-        units = loaded.model.config.hidden_size
+        units = loaded.architecture.hidden_size
         areas = per_unit_auc(features, texts.labels, units)
-        save_areas(loaded.folder / FOLDER, areas)
+        save_areas(loaded.folder / FOLDER, areas, per_unit_limit(features, units))
         best = np.argsort(-np.abs(areas - CHANCE), kind="stable")[:5]
         print(f"{name}: " + ", ".join(f"unit {unit} {areas[unit]:.3f}" for unit in best))
 

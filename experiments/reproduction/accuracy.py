@@ -81,7 +81,7 @@ def untrained_accuracy(
     right = 0.0
     for fold in task.folds:
         train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
-        right += float(fit_regression(train, val, seed).correct(test).sum())
+        right += float(fit_regression(train, val).correct(test).sum())
     return right / sum(len(fold.test) for fold in task.folds)
 
 

@@ -6,12 +6,10 @@ own, whose C and threshold have the highest F1 on that tenth. Intervals are perc
 drawn again with replacement.
 """
 
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
@@ -19,12 +17,14 @@ from experiments.published_sets import EMOTIONS, SEED, PublishedTask
 from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import Baseline
 from transfer.features import FeatureCache
+from transfer.l1_path import l1_path
 from transfer.metrics import bootstrap_intervals, describe_choices
-from transfer.regression import C_GRID, l1_regression
+from transfer.regression import C_GRID
 from transfer.thresholds import choose_threshold
 
 from .accuracy import sizes
 
+Probabilities = Callable[[Any], np.ndarray]  # features of texts -> of yes, float64 [N]
 PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surprise", "trust")
 
 
@@ -66,7 +66,11 @@ def by_features(features: np.ndarray, tweets: PublishedTask) -> np.ndarray:
     """Return the answers of L1 regressions on features for the tested tweets, int64 [N, 11]."""
     (fold,) = tweets.folds
     parts = [features[rows] for rows in (fold.train, fold.val, fold.test)]
-    return _predictions(parts, tweets.sets, C_GRID, l1_regression)
+
+    def fits(train: np.ndarray, labels: np.ndarray) -> Iterable[Probabilities]:
+        return [solution.probabilities for solution in l1_path(train, labels == 1, C_GRID)]
+
+    return _predictions(parts, tweets.sets, fits)
 
 
 def by_words(sets: Sequence[LabelledSet], baseline: Baseline) -> np.ndarray:
@@ -76,30 +80,32 @@ def by_words(sets: Sequence[LabelledSet], baseline: Baseline) -> np.ndarray:
     """
     words = baseline.features().fit(sets[0].texts)
     parts = [words.transform(part.texts) for part in sets]
-    return _predictions(parts, sets, baseline.grid, baseline.regression)
+
+    def fits(train: Any, labels: np.ndarray) -> Iterable[Probabilities]:
+        for c in baseline.grid:
+            fitted = baseline.regression(c).fit(train, labels)
+            yield lambda texts, fitted=fitted: fitted.predict_proba(texts)[:, 1]
+
+    return _predictions(parts, sets, fits)
 
 
 def _predictions(
     features: Sequence[Any],
     sets: Sequence[LabelledSet],
-    grid: Iterable[float],
-    regression: Callable[[float], Any],
+    fits: Callable[[Any, np.ndarray], Iterable[Probabilities]],
 ) -> np.ndarray:
+    """Answer with the fit to train, and the threshold, that have the best F1 on val."""
     train, val, test = features
     columns = []
     for train_labels, val_labels in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
-        chosen: tuple[float, float, Any] = (-1.0, 0.0, None)
-        for c in grid:
-            with warnings.catch_warnings():  # as in fit_regression, 100 iterations have to do
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted = regression(c).fit(train, train_labels)
-            probabilities = fitted.predict_proba(val)[:, 1]
-            threshold = choose_threshold(probabilities, val_labels, "f1")
-            predicted = probabilities > threshold
-            f1 = float(f1_score(val_labels, predicted, zero_division=0.0))
-            if f1 > chosen[0]:
-                chosen = (f1, threshold, fitted)
-        columns.append(chosen[2].predict_proba(test)[:, 1] > chosen[1])
+        best, answers = -1.0, None
+        for probabilities in fits(train, train_labels):
+            of_val = probabilities(val)
+            threshold = choose_threshold(of_val, val_labels, "f1")
+            f1 = float(f1_score(val_labels, of_val > threshold, zero_division=0.0))
+            if f1 > best:
+                best, answers = f1, probabilities(test) > threshold
+        columns.append(answers)
     return np.stack(columns, axis=1).astype(np.int64)
 
 

@@ -23,7 +23,7 @@ from ..files.writer import (
     write_json,
 )
 
-_MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a regression's
+_MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a product of large matrices
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 

@@ -1,30 +1,47 @@
-"""The AUC of each unit: how well it alone separates the classes of a labelled set.
+"""What labelled texts say of each unit: how well it alone separates the classes, and its limit.
 
-With two classes, it is the chance that the unit is higher for a text of the last class than for one
-of the other; below one half, low values mean the last class. With more classes, it is the largest
-AUC of any class, folded above 0.5. Classifier weights cannot show this: redundant units
-split one weight.
+With two classes, the AUC of a unit is the chance that the unit is higher for a text of the last
+class than for one of the other; below one half, low values mean the last class. With more classes,
+it is the largest AUC of any class, folded above 0.5. Classifier weights cannot show this: redundant
+units split one weight.
+
+The limit of a unit is the larger size of its 5th and its 95th percentile after these texts. A
+picture's scale ends there.
 """
 
 from pathlib import Path
 
 import numpy as np
 
-from ..files.tensors import read_floats, write_arrays
+from ..files.tensors import as_floats, check_arrays, read_arrays, write_arrays
 from .head_files import AREAS_FILE
 
-NAME = "areas"
+AREAS, LIMITS = "areas", "limits"
 CHANCE = 0.5  # the AUC of a unit that does not separate the classes
 
 
-def save_areas(folder: Path, areas: np.ndarray) -> None:
-    """Write the AUC of each unit of a model, [H], into the folder of its classifier."""
-    write_arrays(folder / AREAS_FILE, {NAME: np.asarray(areas, np.float32)})
+def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray | None = None) -> None:
+    """Write the AUC and the limit of each unit of a model, [H], into its classifier's folder."""
+    arrays = {AREAS: areas} if limits is None else {AREAS: areas, LIMITS: limits}
+    named = {name: np.asarray(each, np.float32) for name, each in arrays.items()}
+    write_arrays(folder / AREAS_FILE, named)
 
 
 def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
     """Read the AUC of each unit, float32 [H], from a classifier's folder; None if it has none."""
+    return _read(folder, hidden_size).get(AREAS)
+
+
+def load_limits(folder: Path, hidden_size: int) -> np.ndarray | None:
+    """Read the limit of each unit's cell state, float32 [H]; None if the folder has none."""
+    return _read(folder, hidden_size).get(LIMITS)
+
+
+def _read(folder: Path, hidden_size: int) -> dict[str, np.ndarray]:
     path = folder / AREAS_FILE
     if not path.is_file():
-        return None
-    return read_floats(path, {NAME: (hidden_size,)})[NAME]
+        return {}
+    arrays = read_arrays(path)
+    # Files of earlier versions have no limits.
+    check_arrays(path, arrays, dict.fromkeys({AREAS, *arrays} & {AREAS, LIMITS}, (hidden_size,)))
+    return {name: as_floats(path, name, array) for name, array in arrays.items()}

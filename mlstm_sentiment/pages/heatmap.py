@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,18 @@ from .page import PALETTES, Palette, background, fill, page_style, script_digest
 
 FORMAT_VERSION = 1
 _TEMPLATE = Path(__file__).with_name("heatmap.html")
-_PARTS = 32767  # of a unit's range: int16's largest number
+_PARTS = 32767  # of a unit's largest value: int16's largest number
 _DIGITS = 6  # significant ones: what fp32 has
 _RESET = "\x1b[0m"
+_KNOWN_SCALE = "where its 5th or 95th percentile is after labelled texts"
+_OWN_SCALE = "at its largest absolute value over all texts here"
 
 
 @dataclass(frozen=True)
 class Heatmap:
     """Texts coloured by a unit's value after every character; a notebook shows them."""
 
-    traces: UnitTraces
+    traces: UnitTraces = field(repr=False)
     palette: Palette = "green-red"
 
     def save(self, path: str | Path) -> None:
@@ -138,6 +140,7 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
         "low": html.escape(low),
         "high": html.escape(high),
         "limit": f"{ranges[0]:.3g}",
+        "scale": _KNOWN_SCALE if traces.limits else _OWN_SCALE,
         "texts": "\n".join(
             _text(trace, number) for number, trace in enumerate(traces.traces, start=1)
         ),
@@ -180,15 +183,17 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
     """Return the data of the page's script, and the model's description.
 
     names: of the characters, by what is shown; those that are shown as another one have their names
-    with the text, by their place. values: of each unit, int16, parts of its range, in base64.
-    sizes: the bytes of each character, a digit.
+    with the text, by their place. values: of each unit, int16, parts of its largest, in base64.
+    sizes: the bytes of each character, a digit. largest: what the parts are of; ranges: where the
+    colours end.
     """
-    ranges = np.array(traces.ranges())
+    largest = np.array(traces.largest())
     characters = sorted(set().union(*(trace.text for trace in traces.traces)))
     return {
         "model": traces.model,
         "units": traces.units,
-        "ranges": _rounded(ranges),
+        "largest": _rounded(largest),
+        "ranges": _rounded(np.array(traces.ranges())),
         "poles": traces.meanings(),
         "names": {c: _character_name(c) for c in characters if glyph(c) == c},
         "texts": [
@@ -199,7 +204,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
                 },
                 "values": [
                     base64.b64encode(np.rint(values * (_PARTS / limit)).astype("<i2")).decode()
-                    for values, limit in zip(trace.values.T, ranges, strict=True)
+                    for values, limit in zip(trace.values.T, largest, strict=True)
                 ],
             }
             for trace in traces.traces

@@ -69,6 +69,8 @@ class UnitTraces:
     """The names of the classes: the negative, the positive one."""
     polarities: Mapping[int, int] = field(default_factory=dict)
     """By unit, where it is known: 1 if its high values mean positive, -1 if its low ones do."""
+    limits: Mapping[int, float] = field(default_factory=dict)
+    """By unit, where it is known: the value at which its scale ends."""
     turned: Sequence[int] = ()
     """Units whose values have the opposite of the model's sign."""
 
@@ -108,6 +110,15 @@ class UnitTraces:
         )
 
     def ranges(self) -> list[float]:
+        """Return the value at which each unit's scale ends, where colours are strongest.
+
+        It is the unit's limit on labelled texts; where that is not known, the largest absolute
+        value over these texts; 1 if that is 0.
+        """
+        pairs = zip(self.units, self.largest(), strict=True)
+        return [self.limits.get(unit, 0.0) or value for unit, value in pairs]
+
+    def largest(self) -> list[float]:
         """Return each unit's largest absolute value over all texts; 1 if it is always 0."""
         values = np.concatenate([trace.values for trace in self.traces])
         return [float(value) or 1.0 for value in np.abs(values).max(axis=0)]
@@ -124,15 +135,16 @@ def read_texts(
     layer: int = -1,
     poles: tuple[str, str] | None = None,
     polarities: Mapping[int, int] | None = None,
+    limits: Mapping[int, float] | None = None,
     show_progress: bool = True,
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
     loaded: a shipped model's name, the folder of a model or a run, or a model. units: of one layer,
     from 0. top: number of further units: those of `ranking`, in order, then those that vary most.
-    state: "cell" or "hidden". layer: -1 is the last. poles, polarities: as in UnitTraces.
-    show_progress: on stderr. Texts of more than 8,192 tokens are processed in pieces, which changes
-    the values by about a thousandth.
+    state: "cell" or "hidden". layer: -1 is the last. poles, polarities, limits: as in
+    UnitTraces. show_progress: on stderr. Texts of more than 8,192 tokens are processed in pieces,
+    which changes the values by about a thousandth.
     The values of the bytes that the text profile adds around a text are left out. Raises InputError
     for a text that is empty after cleaning, or a unit or layer that the model lacks.
 
@@ -165,7 +177,7 @@ def read_texts(
     if architecture.cell in _ONE_STATE:
         state = "hidden"
     where_from = (state, layer % architecture.layers, _origin(loaded))
-    return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
+    return UnitTraces(traces, numbers, *where_from, poles, polarities or {}, limits or {})
 
 
 def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:

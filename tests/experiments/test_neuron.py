@@ -1,11 +1,16 @@
 """The study of a shipped unit: numbers and figures are kept, sentences are not."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
+from experiments.neuron.checkpoints import TEXTS, after_words, best_unit
 from experiments.neuron.run import Options, study
+from experiments.published_sets import SETS
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
 
@@ -56,3 +61,22 @@ def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path):
         assert not [v for v in strings if isinstance(v, str) and len(v.split()) != 1]
     figures = {path.name for path in (tmp_path / "results/mine").glob("*.png")}
     assert figures == {"histogram.png", "ranking.png", "by_units.png", "by_labels.png"}
+
+
+def test_the_best_unit_of_a_checkpoint_is_high_for_positive_texts(texts, small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    train, val, _ = SETS["sst"].read(tmp_path).sets
+    found = best_unit(Engine.load(tmp_path / "model"), train, val)
+    turned = [(part, 1 - part.labels) for part in (train, val)]
+    other = best_unit(
+        Engine.load(tmp_path / "model"), *(replace(part, labels=labels) for part, labels in turned)
+    )
+    assert other["unit"] == found["unit"]
+    assert other["auc"] == found["auc"]
+    for text, values, negated in zip(TEXTS, found["values"], other["values"], strict=True):
+        assert len(values) == len(text.split())
+        np.testing.assert_allclose(values, np.negative(negated))
+
+
+def test_a_word_has_the_value_of_its_last_letter():
+    assert after_words("so very good", np.arange(12) / 4) == [0.25, 1.5, 2.75]

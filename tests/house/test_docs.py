@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from inspect import cleandoc, signature
@@ -14,14 +15,16 @@ import mlstm_sentiment
 from configs.options import flatten
 from configs.toml_file import RunConfig
 from mlstm_sentiment.commands.command_line import COMMANDS
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
+from mlstm_sentiment.units.sentiment_traces import sentiment_traces
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, done, run_shell
 
 PATTERNS = ("docs/*.md", "experiments/**/*.md", "mlstm_sentiment/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
-NOTEBOOKS = ("use", "find_the_neuron")
+NOTEBOOKS = ("use", "the_neuron")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -70,12 +73,18 @@ def test_a_notebook_uses_public_names_alone(name):
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
-def test_every_cell_of_a_notebook_runs(name, tmp_path):
-    code = code_of(name).replace("STEPS = 800", "STEPS = 5")
-    code = code.replace('("--draws", 2, ', '("--labels", 10, "--draws", 1, ')
+@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize("has_sst", [False, True])
+def test_every_cell_of_a_notebook_runs(name, has_sst, tmp_path):
+    """In a checkout as it is cloned, and in one with downloaded sentences."""
+    code = code_of(name)
+    if has_sst and "data/sst" not in code:
+        pytest.skip("reads no downloaded data")
     notebooks = make_checkout(tmp_path) / "docs/notebooks"  # where a kernel starts
-    notebooks.mkdir(parents=True, exist_ok=True)
+    notebooks.mkdir()
+    (notebooks / "checkpoints.json").symlink_to(ROOT / "docs/notebooks/checkpoints.json")
+    if not has_sst:
+        shutil.rmtree(tmp_path / "data")
     (notebooks / "cells.py").write_text(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     )
@@ -112,6 +121,19 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Type<" not in (tmp_path / "docs/api.html").read_text()  # a text cut at its colon
     assert (tmp_path / "docs/try.html").stat().st_size > 1_000_000
     assert "../experiments/neuron/README.html" in (tmp_path / "docs/neuron.html").read_text()
+
+
+def test_the_first_picture_shows_sentences_that_turn_and_right_answers():
+    drawn = runpy.run_path(str(ROOT / "docs/pictures.py"))
+    traces = sentiment_traces(Engine.load(drawn["MODEL"]), drawn["SENTENCES"], show_progress=False)
+    answers = [trace.verdict.split()[1] for trace in traces.traces]
+    assert answers == ["positive", "negative", "positive", "negative"]
+    (limit,) = traces.ranges()
+    for trace in traces.traces[:2]:
+        assert trace.values.max() > limit
+        assert trace.values.min() < -limit
+    assert drawn["sentences"]().axes
+    assert drawn["checkpoints"]().axes
 
 
 def test_the_settings_that_pages_name_exist():

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.separation import load_areas, save_areas
-from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc
+from mlstm_sentiment.head.separation import load_areas, load_limits, save_areas
+from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc, per_unit_limit
 
 
 def coarse(seed, count=41):
@@ -76,5 +76,13 @@ def test_it_is_read_as_it_was_written(tmp_path):
     assert load_areas(tmp_path, 4) is None
     save_areas(tmp_path, np.array([0.5, 0.25, 1.0, 0.625]))
     assert load_areas(tmp_path, 4).tolist() == [0.5, 0.25, 1.0, 0.625]
+    assert load_limits(tmp_path, 4) is None  # as earlier versions wrote it
     with pytest.raises(InputError, match=r"areas.safetensors: tensor areas is"):
         load_areas(tmp_path, 5)
+    save_areas(tmp_path, np.ones(4), np.arange(4))
+    assert load_limits(tmp_path, 4).tolist() == [0, 1, 2, 3]
+
+
+def test_a_limit_is_the_larger_end_of_the_middle_nine_tenths():
+    features = np.linspace(-1, 3, 101)[:, None] * [1, -2, 0.5, 0.25]  # two poolings of two units
+    np.testing.assert_allclose(per_unit_limit(features, 2), [2.8, 5.6])

@@ -24,7 +24,7 @@ from training.runs.signals import StopRequest
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
-from ..unit_auc import per_unit_auc
+from ..unit_auc import per_unit_auc, per_unit_limit
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder, read_features
@@ -155,7 +155,7 @@ def describe(
 ) -> dict[str, Any]:
     """Score the model in model/ on val and test; return the results without the source model.
 
-    The AUC of each of the model's units on val is saved with its classifier.
+    The AUC and the limit of each of the model's units on val are saved with its classifier.
     """
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
@@ -168,7 +168,8 @@ def describe(
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
     areas = per_unit_auc(features["val"], parts["val"].labels, units)
-    save_areas(directory.model / FOLDER, areas)
+    limits = per_unit_limit(features["val"], units)
+    save_areas(directory.model / FOLDER, areas, limits)
     write_atomically(directory.choices, lambda path: _save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),

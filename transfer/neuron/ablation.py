@@ -20,7 +20,6 @@ def accuracy_by_units(
     orders: dict[str, np.ndarray],
     sets: tuple[Examples, Examples, Examples],
     whole: Regression,
-    seed: int = 0,
 ) -> dict[str, list[dict[str, Any]]]:
     """Regress on the first k units of each order, each time with its own search for C.
 
@@ -35,7 +34,7 @@ def accuracy_by_units(
             curves[name] = []
             for count in counts[:-1]:
                 train, val, test = (part.units(order[:count]) for part in sets)
-                measured = _measured(fit_regression(train, val, seed), test)
+                measured = _measured(fit_regression(train, val), test)
                 curves[name].append({"kept": count, **measured})
                 progress.advance(1)
             curves[name].append({"kept": counts[-1], **_measured(whole, sets[2])})
@@ -55,7 +54,7 @@ def _measured(regression: Regression, test: Examples) -> dict[str, Any]:
 
 
 def without_unit(
-    unit: int, sets: tuple[Examples, Examples, Examples], whole: Regression, seed: int = 0
+    unit: int, sets: tuple[Examples, Examples, Examples], whole: Regression
 ) -> dict[str, Any]:
     """Return the accuracy without a unit, once refitted on the others and once unchanged.
 
@@ -65,7 +64,7 @@ def without_unit(
     """
     train, val, test = sets
     rest = np.delete(np.arange(train.features.shape[1]), unit)
-    refitted = fit_regression(train.units(rest), val.units(rest), seed)
+    refitted = fit_regression(train.units(rest), val.units(rest))
     features = test.features.copy()
     features[:, unit] = train.features[:, unit].mean()
     clamped = Examples(features, test.labels)

@@ -38,7 +38,7 @@ def label_efficiency(
     train; the labels fit its intercept. `found_unit` is the one that these labels alone would
     choose.
     """
-    on_all_labels = fit_regression(examples[0].units([unit]), examples[1].units([unit]), seed)
+    on_all_labels = fit_regression(examples[0].units([unit]), examples[1].units([unit]))
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
@@ -49,7 +49,7 @@ def label_efficiency(
             for rows in (order[:count] for order in drawn):
                 refit = refit_intercept(on_all_labels, examples[0].subset(rows).units([unit]))
                 by_unit = {"known_unit": refit.accuracy(examples[2].units([unit]))}
-                points.append({**by_unit, **_accuracies(sets, examples, rows, seed)})
+                points.append({**by_unit, **_accuracies(sets, examples, rows)})
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
                 curves.setdefault(name, []).append(row)
@@ -94,13 +94,13 @@ def refit_intercept(regression: Regression, examples: Examples) -> Regression:
 
 
 def _accuracies(
-    sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray, seed: int
+    sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray
 ) -> dict[str, float]:
     """Fit each method on some rows of train; return the accuracies on test."""
     _, val, test = examples
     train = examples[0].subset(rows)
-    regression = fit_regression(train, val, seed)
-    neuron = find_neuron(regression, train, val, seed)
+    regression = fit_regression(train, val)
+    neuron = find_neuron(regression, train, val)
     few = sets[0].subset(rows)
     return {
         "all_units": regression.accuracy(test),

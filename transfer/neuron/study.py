@@ -55,7 +55,7 @@ def run_study(
     counts = _check_study(loaded, sets, options)
     with only_writer_of(output):
         cache = FeatureCache(output / "features")
-        transfer = fit_transfer(loaded, sets, cache, options.seed)
+        transfer = fit_transfer(loaded, sets, cache)
         train, val, test = transfer.examples
         unit = transfer.neuron.index if options.neuron is None else options.neuron
         ranking = rank_units(train, transfer.regression)
@@ -65,11 +65,11 @@ def run_study(
             "ranking": lambda: describe_ranking(ranking, val, test, TOP),
             "histogram": lambda: unit_histogram(unit, test),
             "without": lambda: without_unit(
-                unit, (train, val, test), transfer.regression, options.seed
+                unit, (train, val, test), transfer.regression
             ),
             "by_units": lambda: accuracy_by_units(
                 {name: ranking.orders()[name] for name in ("weight", "accuracy")},
-                (train, val, test), transfer.regression, options.seed,
+                (train, val, test), transfer.regression,
             ),
             "extremes": lambda: find_top_activations(
                 loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
@@ -121,7 +121,7 @@ def _transferred(
     whole = transfer.regression
     alone = transfer.neuron
     if unit != alone.index:
-        alone = regress_on_unit(unit, whole, train, val, options.seed)
+        alone = regress_on_unit(unit, whole, train, val)
     described = describe_unit(unit, ranking, val, test)
     return {
         "format_version": FORMAT_VERSION,

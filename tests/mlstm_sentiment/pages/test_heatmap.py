@@ -20,7 +20,7 @@ from mlstm_sentiment.pages.heatmap import as_ansi, as_html, as_json, check_outpu
 from mlstm_sentiment.pages.page import MIDDLE, PALETTES, background, page_style
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.units.sentiment_traces import orientation_of
+from mlstm_sentiment.units.sentiment_traces import orientation_of, sentiment_traces
 from mlstm_sentiment.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
@@ -72,7 +72,7 @@ def values_of(page, text, unit):
     """The values of a unit that the page has."""
     data = data_of(page)
     parts = np.frombuffer(base64.b64decode(data["texts"][text]["values"][unit]), "<i2")
-    return parts * data["ranges"][unit] / 32767
+    return parts * data["largest"][unit] / 32767
 
 
 @pytest.mark.parametrize("profile", ["openai", "raw", "nvidia", "tweet"])
@@ -273,6 +273,28 @@ def test_a_unit_that_is_always_zero_has_a_scale():
     result = UnitTraces([unit_trace], [0], "cell", 0)
     assert result.ranges() == [1.0]
     assert "a model" in as_html(result)
+
+
+def test_a_known_limit_ends_the_scale_and_larger_values_keep_their_number():
+    trace = UnitTrace("ab", np.array([0, 1, 2]), np.array([[0.25, 3], [-2.0, 1]]), np.zeros(2))
+    result = UnitTraces([trace], [7, 8], "cell", 0, limits={7: 0.5})
+    assert result.ranges() == [0.5, 3.0]
+    assert result.legend(0) == ("unit 7, cell: -0.5", "0.5")
+    page = as_html(result)
+    assert data_of(page)["ranges"] == [0.5, 3.0]
+    np.testing.assert_allclose(values_of(page, 0, 0), [0.25, -2.0], atol=1e-4)
+
+
+def test_a_shipped_models_scale_is_the_units_own_on_labelled_texts():
+    """So that a mixed text turns, from one end of the scale to the other."""
+    loaded = Engine.load("amazon_subword_1024")
+    texts = ["It is great, I loved it, until it broke. A waste of money."]
+    result = sentiment_traces(loaded, texts, show_progress=False)
+    first, last = (result.traces[0].values[at, 0] / result.ranges()[0] for at in (22, -1))
+    assert first > 0.9
+    assert last < -0.9
+    other = sentiment_traces(loaded, texts, state="hidden", show_progress=False)
+    assert other.ranges() == other.largest()  # the record is the cell state's
 
 
 def test_what_is_too_large_for_a_page_may_be_json_and_a_picture_is_refused():

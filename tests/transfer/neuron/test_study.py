@@ -168,7 +168,7 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
     first, folder, loaded = studied
     folder = shutil.copytree(folder, tmp_path / "study")
     examples = featurize_sets(loaded, sets, FeatureCache(folder / "features"))
-    fits = [fit_regression(*(p.units([u]) for p in examples[:2]), 5) for u in range(12)]
+    fits = [fit_regression(*(p.units([u]) for p in examples[:2])) for u in range(12)]
     alone = first["alone"]["c"], first["alone"]["val_accuracy"]
     unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != alone)
     results = run_study(loaded, sets, folder, replace(OPTIONS, neuron=unit, seed=5))
