@@ -92,7 +92,7 @@ def main() -> None:
     make_folder(options.output)
     state = {name: tensor.numpy() for name, tensor in network.arrays().items()}
     np.savez(options.output / "fit.npz", **state)
-    settings = {name: str(value) for name, value in vars(options).items()}
+    settings = {n: value for n, value in vars(options).items() if n not in ("texts", "output")}
     write_json(options.output / "fit.json", {"options": settings, "origin": describe_origin()})
 
 
