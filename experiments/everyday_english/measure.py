@@ -53,7 +53,7 @@ class Options:
     texts: Path
     """The folder of experiments.everyday_english.texts."""
     methods: tuple[str, ...]
-    """Shipped models; MODEL:FOLDER, another head of one; vader; bag_public; bag_all."""
+    """Shipped models; MODEL:FOLDER, with its former head; vader; bag_public; bag_all."""
     part: str = "val"
     """val or test."""
 
@@ -67,7 +67,9 @@ def main() -> None:
         for group, row in (*result["groups"].items(), *result["kinds"].items()):
             print(name, group, row)
         content = {"part": options.part, **result, "origin": describe_origin()}
-        write_result("everyday_english", f"{options.part}_{name.partition(':')[0]}", content)
+        model, another, _ = name.partition(":")
+        key = f"{options.part}_{model}{'_former' if another else ''}"
+        write_result("everyday_english", key, content)
 
 
 def method_of(name: str, texts: Path) -> Method:
