@@ -27,15 +27,18 @@ class Words:
 
 
 class HeldOut:
-    """The runs of words of held-out texts. A text shorter than a run counts as one run."""
+    """The runs of words of held-out texts. A text shorter than a run counts as one run.
 
-    def __init__(self, texts: Iterable[str]):
+    run: words of a run. shortest: words of a text; shorter ones may occur.
+    """
+
+    def __init__(self, texts: Iterable[str], run: int = RUN, shortest: int = SHORTEST):
         self._read = Words().read
         runs: dict[int, list[np.ndarray]] = {}
         for text in texts:
             words = self._read(text)
-            if len(words) >= SHORTEST:
-                size = min(RUN, len(words))
+            if len(words) >= shortest:
+                size = min(run, len(words))
                 runs.setdefault(size, []).append(run_hashes(words, size))
         self._runs = {size: np.unique(np.concatenate(parts)) for size, parts in runs.items()}
 

@@ -15,8 +15,8 @@ function isNeutral({ threshold }, { odds, neutral }) {
 // the text profile adds.
 function wordOf(head, verdict, frame) {
   const { classes, threshold, unsure, shortest } = head;
-  const { odds, excess, characters } = verdict;
-  if (characters - frame < shortest || excess > 0) return "unfamiliar";
+  const { odds, isUnfamiliar, characters } = verdict;
+  if (characters - frame < shortest || isUnfamiliar) return "unfamiliar";
   if (isNeutral(head, verdict)) return "neutral";
   const probability = sigmoid(odds);
   if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";

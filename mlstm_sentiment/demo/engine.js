@@ -112,7 +112,8 @@ function structure(fields, values, base = 0) {
 }
 
 // The steps of a head, as steps.py has them: each makes a function of the values from what is saved of
-// it. `noted` collects what a step says besides; `tilt` is the log-odds of the text's n-grams.
+// it. `noted` collects what a step says besides; `tilts` are the log-odds of the text's n-grams, one
+// for each such step.
 const STEPS = {
   standardize: ({ center, scale }) => (x) => x.map((value, k) => (value - center[k]) / scale[k]),
   affine: ({ weight, bias }) => (x) => Float64Array.from(bias, (start, row) => {
@@ -131,11 +132,12 @@ const STEPS = {
     }
     return mean;
   },
-  ngrams: ({ positive }) => (x, { tilt }) => {
-    const moved = x.map((chance, index) => chance * Math.exp(tilt * (positive[index] - 0.5)));
+  ngrams: ({ positive, place }) => (x, { tilts }) => {
+    const moved = x.map((chance, index) => chance * Math.exp(tilts[place] * (positive[index] - 0.5)));
     const whole = moved.reduce((one, other) => one + other);
     return moved.map((chance) => chance / whole);
   },
+  language: () => (x) => x,
   stars: () => (x) => x,
   neutral: ({ column, slope, offset, smallest }) => (x, noted) => {
     noted.neutral = slope * logRatio(x[column], 1 - x[column], smallest) + offset;
@@ -155,23 +157,30 @@ const STEPS = {
 class Head {
   constructor(engine) {
     const { head } = engine.about, { state, pooling } = head.features;
-    Object.assign(this, { familiarity: head.familiarity, state, pooling, ngrams: null });
+    Object.assign(this, { familiarity: head.familiarity, state, pooling, ngrams: [], language: null });
     this.steps = head.steps.map((step) => {
       const arrays = Object.entries(step.arrays).map(([field, { place, size }]) => {
-        const kind = step.step === "ngrams" ? Int8Array : Float32Array;
+        const kind = field === "weights" ? Int8Array : Float32Array;
         return [field, new kind(engine.packed, place, size)];
       });
-      const saved = { ...step, ...Object.fromEntries(arrays) };
-      if (step.step === "ngrams") this.ngrams = new Ngrams(saved.weights, saved.scale);
+      const saved = { ...step, ...Object.fromEntries(arrays), place: this.ngrams.length };
+      if (step.step === "ngrams") this.ngrams.push(new Ngrams(saved.weights, saved.scale));
+      if (step.step === "language")
+        this.language = { letters: new Ngrams(saved.weights, saved.scale, runsOfLetters), ...step };
       return STEPS[step.step](saved);
     });
   }
 
   // The log-odds of the positive class, and those that a text takes no side, if the head has them.
-  odds(features, tilt) {
-    const noted = { tilt, neutral: null };
+  odds(features, tilts) {
+    const noted = { tilts, neutral: null };
     const [positive] = this.steps.reduce((values, step) => step(values, noted), features);
     return { positive, neutral: noted.neutral };
+  }
+
+  // Whether a text, given as bytes, may be in another language; true if the head cannot say.
+  isForeign(bytes) {
+    return !this.language || this.language.letters.logOdds(bytes) > this.language.limit;
   }
 }
 
@@ -236,8 +245,8 @@ class Place {
     return this.engine.logits();
   }
 
-  // The log-odds of the text's answers, as if it ended here; tilt: those of its n-grams.
-  odds(tilt) {
+  // The log-odds of the text's answers, as if it ended here; tilts: those of its n-grams.
+  odds(tilts) {
     const { head, about: { units } } = this.engine;
     const features = new Float64Array(this.pools.length * units);
     this.pools.forEach(({ kind, values, recent }, index) => {
@@ -245,7 +254,7 @@ class Place {
       features.set(kind === "mean"
         ? Float32Array.from(values, (sum, k) => (sum + recent[k]) / count) : values, index * units);
     });
-    return head.odds(features, tilt);
+    return head.odds(features, tilts);
   }
 }
 
@@ -279,7 +288,7 @@ class Reading {
     this.odds = [];
     this.saved = [new Place(this.engine)]; // every 64 tokens
     this.here = this.saved[0].copy();
-    this.bag = null; // the n-grams of the words that have ended
+    this.bags = null; // the n-grams of the words that have ended
   }
 
   // Read these bytes from where their tokens differ from those read before; return how many bytes
@@ -291,7 +300,7 @@ class Reading {
     this.tokens = tokens;
     let end = 0;
     this.ends = Array.from(tokens, (token) => (end += this.engine.vocabulary.lengths[token]));
-    this.bag = null;
+    this.bags = null;
     if (same < this.here.count) {
       this.here = this.before(same).copy();
       this.saved.length = Math.floor(same / KEEP_EVERY) + 1;
@@ -327,7 +336,7 @@ class Reading {
 
   note(place, unit) {
     const end = this.end(place.count), value = this.engine.part("cell")[unit];
-    const odds = place.pools.length ? place.odds(this.tilt(end)).positive : null;
+    const odds = place.pools.length ? place.odds(this.tilts(end)).positive : null;
     const before = [this.values.at(-1) ?? 0, this.odds.at(-1) ?? odds]; // at first, the zero state
     const first = this.values.length + this.engine.vocabulary.blanks[this.tokens[place.count - 1]];
     while (this.values.length < end) {
@@ -338,13 +347,13 @@ class Reading {
   }
 
   // The log-odds of the n-grams of all words that have ended in the first `count` bytes.
-  tilt(count) {
-    const { ngrams } = this.engine.head;
-    if (!ngrams) return 0;
-    this.bag ??= new Bag(ngrams);
+  tilts(count) {
+    this.bags ??= this.engine.head.ngrams.map((ngrams) => new Bag(ngrams));
     const size = this.bytes.lastIndexOf(BLANK, count - 1) + 1;
-    if (size > this.bag.size) this.bag.add(this.bytes.subarray(this.bag.size, size));
-    return this.bag.logOdds;
+    return this.bags.map((bag) => {
+      if (size > bag.size) bag.add(this.bytes.subarray(bag.size, size));
+      return bag.logOdds;
+    });
   }
 
   // The result for the text: unit and log-odds after the profile's suffix.
@@ -353,10 +362,12 @@ class Reading {
     const tokens = this.engine.vocabulary.encode(whole), same = common(this.tokens, tokens);
     const end = (same < this.here.count ? this.before(same) : this.here).copy();
     end.read(tokens.subarray(end.count));
-    const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
-    const { positive: odds, neutral } = end.pools.length ? end.odds(tilt) : { positive: null };
+    const own = this.engine.head;
+    const tilts = own?.ngrams.map((ngrams) => ngrams.logOdds(this.bytes)) ?? [];
+    const { positive: odds, neutral } = end.pools.length ? end.odds(tilts) : { positive: null };
     const value = end.state[end.state.length - this.engine.about.units + unit];
-    const verdict = { value, odds, neutral, excess: end.excess, characters: whole.length };
+    const isUnfamiliar = end.excess > 0 && (own?.isForeign(this.bytes) ?? true);
+    const verdict = { value, odds, neutral, isUnfamiliar, characters: whole.length };
     const { head, profile } = this.engine.about;
     const frame = new TextEncoder().encode(profile.prefix + profile.suffix).length;
     return { ...verdict, word: head && wordOf(head, verdict, frame) };

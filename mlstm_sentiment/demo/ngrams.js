@@ -1,7 +1,8 @@
 "use strict";
-// What the words of a text add to the log-odds, as mlstm_sentiment/head/ngrams.py computes it.
+// Log-odds from the words of a text or its letters, as mlstm_sentiment/head/ngrams.py computes them.
 
 const LONGEST = 2; // words of an n-gram
+const LETTERS = [2, 3]; // in a run of letters
 const LARGEST = 30; // log-odds; no text is surer
 const IGNORED = /[\p{M}'’]/gu, SIGN = /[\p{P}\p{S}\p{Cn}]/gu;
 const BETWEEN = /[\p{Z}\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu;
@@ -25,10 +26,29 @@ function wordsOf(text) {
   return spaced.split(" ").filter((word) => word);
 }
 
-// The weights of the n-grams.
+// The words of a text and the pairs of neighbours, given word by word.
+function wordsAndPairs() {
+  const recent = [];
+  return (word) => {
+    recent.push(word);
+    const ngrams = recent.map((_, first) => recent.slice(first).join(" "));
+    if (recent.length === LONGEST) recent.shift();
+    return ngrams;
+  };
+}
+
+// The runs of letters of a word, with a blank on both sides of it.
+const runsOfLetters = () => (word) => {
+  if (/[^\p{L}]/u.test(word)) return [];
+  const letters = Array.from(` ${word} `);
+  return LETTERS.flatMap((size) =>
+    letters.slice(size - 1).map((_, first) => letters.slice(first, first + size).join("")));
+};
+
+// The weights of the n-grams. begin: returns a function from each word to the n-grams that it ends.
 class Ngrams {
-  constructor(weights, scale) {
-    Object.assign(this, { weights, scale, encoder: new TextEncoder() });
+  constructor(weights, scale, begin = wordsAndPairs) {
+    Object.assign(this, { weights, scale, begin, encoder: new TextEncoder() });
     this.decoder = new TextDecoder("utf-8", { ignoreBOM: true }); // a BOM is a character here
   }
 
@@ -41,18 +61,14 @@ class Ngrams {
 // The distinct n-grams of a text that grows word by word.
 class Bag {
   constructor(ngrams) {
-    Object.assign(this, { ngrams, size: 0, recent: [], buckets: new Set(), sum: 0 });
+    Object.assign(this, { ngrams, size: 0, ending: ngrams.begin(), buckets: new Set(), sum: 0 });
   }
 
   // Add the words of the bytes that follow; between two calls a word has ended.
   add(bytes) {
     this.size += bytes.length;
-    for (const word of wordsOf(this.ngrams.decoder.decode(bytes))) {
-      this.recent.push(word);
-      for (let first = 0; first < this.recent.length; first++)
-        this.count(this.recent.slice(first).join(" "));
-      if (this.recent.length === LONGEST) this.recent.shift();
-    }
+    for (const word of wordsOf(this.ngrams.decoder.decode(bytes)))
+      for (const ngram of this.ending(word)) this.count(ngram);
     return this;
   }
 

@@ -30,8 +30,8 @@ _WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
 _PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
 # The steps of a head that engine.js computes.
 STEPS = {
-    *("standardize", "affine", "prelu", "probabilities", "ngrams", "stars", "neutral", "positive"),
-    *("calibration", "log_odds", "sigmoid"),
+    *("standardize", "affine", "prelu", "probabilities", "ngrams", "language", "stars", "neutral"),
+    *("positive", "calibration", "log_odds", "sigmoid"),
 }
 # How the page leaves out HTML tags, as `without_tags` does.
 _TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}

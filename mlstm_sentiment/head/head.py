@@ -17,7 +17,7 @@ from ..bounds import NonNegativeInt, check_bounds
 from ..engine.kinds import FeatureKind, Pooling, StateName
 from ..errors import InputError
 from .scikit_learn import NOT_LINEAR, linear_model
-from .steps import Affine, Batch, Neutral, Ngrams, Standardize, Stars, Step
+from .steps import Affine, Batch, Neutral, Standardize, Stars, Step
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
@@ -58,6 +58,7 @@ class HeadOutput(NamedTuple):
     probabilities: np.ndarray  # float64 [N], of the second of two classes; else [N, C]
     stars: np.ndarray | None  # float64 [N], expected
     neutral: np.ndarray | None  # float64 [N], the probability that a text takes no side
+    foreign: np.ndarray | None  # bool [N], whether it may be in a language that the head lacks
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -183,7 +184,7 @@ class Head:
     @property
     def uses_words(self) -> bool:
         """Whether it needs the texts as well as the features."""
-        return any(step.NAME == Ngrams.NAME for step in self.steps)
+        return any(step.NEEDS_TEXTS for step in self.steps)
 
     @property
     def threshold(self) -> float:
@@ -224,7 +225,7 @@ class Head:
         scores, probabilities = batch.values, done.values
         if self.is_binary:
             scores, probabilities = scores[:, 0], probabilities[:, 0]
-        return HeadOutput(scores, probabilities, done.stars, done.neutral)
+        return HeadOutput(scores, probabilities, done.stars, done.neutral, done.foreign)
 
     def decide(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
         """Return a score per row of features, float64: log-odds [N] of two classes, or [N, C]."""

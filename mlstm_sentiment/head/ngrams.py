@@ -1,31 +1,55 @@
-"""A bag of n-grams: log-odds from the words of a text and the pairs of neighbours.
+"""A bag of n-grams: log-odds from the words of a text and the pairs of neighbours, or its letters.
 
 A model that processes bytes one by one forgets words; a bag of n-grams forgets none, but ignores
-their position (Wang and Manning 2012). Each n-gram is hashed to a bucket; no vocabulary is stored
-(Weinberger et al. 2009, arXiv 0902.2206).
+their position (Wang and Manning 2012). Runs of letters show the language of a text. Each n-gram is
+hashed to a bucket; no vocabulary is stored (Weinberger et al. 2009, arXiv 0902.2206).
 """
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from zlib import crc32
 
 import numpy as np
 
 _LONGEST = 2  # words of an n-gram
+_LETTERS = (2, 3)  # in a run of letters
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
 LARGEST = 30.0  # log-odds; an upper limit
 _APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
 
+NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's words
 
-def log_odds(texts: Sequence[str], weights: np.ndarray, scale: float) -> np.ndarray:
+
+def words_and_pairs(words: Sequence[str]) -> Iterator[str]:
+    """Yield all runs of one to _LONGEST words."""
+    for length in range(1, _LONGEST + 1):
+        for first in range(len(words) - length + 1):
+            yield " ".join(words[first : first + length])
+
+
+def runs_of_letters(words: Sequence[str]) -> Iterator[str]:
+    """Yield the runs of two and three letters of each word, with a blank on both sides of it.
+
+    Words with a digit or a sign have no language.
+    """
+    for word in filter(str.isalpha, words):
+        padded = f" {word} "
+        for length in _LETTERS:
+            for first in range(len(padded) - length + 1):
+                yield padded[first : first + length]
+
+
+def log_odds(
+    texts: Sequence[str], weights: np.ndarray, scale: float, ngrams_of: NgramsOf = words_and_pairs
+) -> np.ndarray:
     """Return each text's log-odds, float32 [N].
 
     weights: int8, one for each bucket; scale: log-odds of a weight of 1. The sum of the weights of
     a text's n distinct n-grams, over the square root of n: a long text is surer than a short one,
     but not in proportion to its length.
     """
-    buckets_by_text = [buckets_of(text, len(weights)) for text in texts]
+    buckets_by_text = [buckets_of(text, len(weights), ngrams_of) for text in texts]
     sums = np.array([weights[buckets].sum() for buckets in buckets_by_text], np.float64)
     roots = np.sqrt([max(len(buckets), 1) for buckets in buckets_by_text])
     return (scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
@@ -64,14 +88,7 @@ def words_of(text: str) -> list[str]:
     return text.translate(_CHARACTERS).split()
 
 
-def buckets_of(text: str, buckets: int) -> np.ndarray:
+def buckets_of(text: str, buckets: int, ngrams_of: NgramsOf = words_and_pairs) -> np.ndarray:
     """Return the distinct buckets of a text's n-grams, int64 [n]."""
-    hashes = {crc32(ngram.encode()) % buckets for ngram in _ngrams_of(words_of(text))}
+    hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
     return np.fromiter(hashes, np.int64, len(hashes))
-
-
-def _ngrams_of(words: Sequence[str]) -> Iterator[str]:
-    """Yield all runs of one to _LONGEST words."""
-    for length in range(1, _LONGEST + 1):
-        for first in range(len(words) - length + 1):
-            yield " ".join(words[first : first + length])

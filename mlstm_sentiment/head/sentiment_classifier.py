@@ -367,7 +367,7 @@ class SentimentClassifier(Parameterized):
             stars=answer.stars,
             bits_per_character=bits,
             unsure=self._unsure(answer.probabilities),
-            unfamiliar=self._unfamiliar(reading, characters),
+            unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
             three_probabilities=_three_answers(self.fitted, answer),
         )
@@ -406,13 +406,16 @@ class SentimentClassifier(Parameterized):
         low, high = self.unsure_
         return (low <= probabilities) & (probabilities <= high)
 
-    def _unfamiliar(self, reading: Reading, characters: np.ndarray) -> np.ndarray:
+    def _unfamiliar(
+        self, reading: Reading, characters: np.ndarray, foreign: np.ndarray | None
+    ) -> np.ndarray:
         profile = self.loaded.profile
         frame = len((profile.prefix + profile.suffix).encode())
         short = characters - frame < SHORTEST
         if reading.unfamiliar is None:
             return np.array([True if is_short else None for is_short in short], dtype=object)
-        return short | reading.unfamiliar
+        # Informal texts cost many bits, too; their letters show that they are English.
+        return short | (reading.unfamiliar if foreign is None else reading.unfamiliar & foreign)
 
     def _found(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..bounds import Bound, NonNegativeInt, PositiveFloat, Probability, check_bounds, fill
 from ..errors import InputError
-from .ngrams import LARGEST, MOST_BUCKETS, log_odds
+from .ngrams import LARGEST, MOST_BUCKETS, log_odds, runs_of_letters
 
 _SMALLEST = 1e-9  # a smaller probability counts as this one before its logarithm is taken
 _LARGEST_ODDS = 700.0  # log-odds at which exp neither overflows nor is zero
@@ -26,6 +26,7 @@ class Batch:
     texts: Sequence[str] | None = None  # as the model reads them
     stars: np.ndarray | None = None  # float64 [N], expected
     neutral: np.ndarray | None = None  # float64 [N], the probability of taking no side
+    foreign: np.ndarray | None = None  # bool [N], whether it may be in a language unknown to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class Step:
 
     NAME: ClassVar[str]
     IS_LINK: ClassVar[bool] = False  # whether it turns scores into probabilities, as the last one
+    NEEDS_TEXTS: ClassVar[bool] = False
     DTYPES: ClassVar[Mapping[str, Any]] = {}  # of arrays, by field, other than float32
 
     def __init_subclass__(cls, *, name: str, is_link: bool = False) -> None:
@@ -192,6 +194,7 @@ class Ngrams(Step, name="ngrams"):
     The class with weight 1 in `positive` gains their full log-odds over the one with weight 0.
     """
 
+    NEEDS_TEXTS: ClassVar = True
     DTYPES: ClassVar = {"weights": np.int8}
     weights: np.ndarray  # int8 [buckets]
     scale: Annotated[float, Bound(above=0, max=LARGEST)]  # log-odds of a weight of 1
@@ -199,23 +202,38 @@ class Ngrams(Step, name="ngrams"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights.ndim != 1 or not 0 < len(self.weights) <= MOST_BUCKETS:
-            raise InputError(f"ngrams.weights has shape {self.weights.shape}")
+        _check_buckets(self.NAME, self.weights)
 
     def log_odds(self, texts: Sequence[str]) -> np.ndarray:
         """Return the log-odds of each text's n-grams, float32 [N]."""
         return log_odds(texts, self.weights, self.scale)
 
     def apply(self, batch: Batch) -> Batch:
-        if batch.texts is None:
-            raise InputError("the head uses the words of the texts; give the texts, too")
-        return replace(
-            batch, values=tilted(batch.values, self.log_odds(batch.texts), self.positive)
-        )
+        tilts = self.log_odds(_texts_of(batch))
+        return replace(batch, values=tilted(batch.values, tilts, self.positive))
 
     def columns(self, columns: int) -> int:
         self._expect(columns, len(self.positive))
         return columns
+
+
+@dataclass(frozen=True, eq=False)
+class Language(Step, name="language"):
+    """Notes whether a text may be in another language than the head's, by its runs of letters."""
+
+    NEEDS_TEXTS: ClassVar = True
+    DTYPES: ClassVar = {"weights": np.int8}
+    weights: np.ndarray  # int8 [buckets], of another language
+    scale: Annotated[float, Bound(above=0, max=LARGEST)]  # log-odds of a weight of 1
+    limit: float  # log-odds of a text that may just be in another language
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_buckets(self.NAME, self.weights)
+
+    def apply(self, batch: Batch) -> Batch:
+        odds = log_odds(_texts_of(batch), self.weights, self.scale, runs_of_letters)
+        return replace(batch, foreign=odds > self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,6 +322,17 @@ class Softmax(Step, name="softmax", is_link=True):
 
     def map(self, values: np.ndarray) -> np.ndarray:
         return _softmax(values)
+
+
+def _check_buckets(step: str, weights: np.ndarray) -> None:
+    if weights.ndim != 1 or not 0 < len(weights) <= MOST_BUCKETS:
+        raise InputError(f"{step}.weights has shape {weights.shape}")
+
+
+def _texts_of(batch: Batch) -> Sequence[str]:
+    if batch.texts is None:
+        raise InputError("the head uses the words of the texts; give the texts, too")
+    return batch.texts
 
 
 def tilted(

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ import torch
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import Pooling
-from mlstm_sentiment.engine.request import Clamp, Familiarity
-from mlstm_sentiment.head.head import Head
+from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.head.head import Familiarity, Head
 from mlstm_sentiment.head.kinds import STAR_POOLING
-from mlstm_sentiment.head.steps import Neutral, Ngrams
+from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
 from mlstm_sentiment.units.trace import values_per_byte
@@ -66,9 +67,14 @@ def small_stars(loaded: TextModel, ngrams: Ngrams | None = None) -> Head:
 
 
 def small_stars_and_ngrams(loaded: TextModel) -> Head:
-    """The same with weights for n-grams."""
-    weights = np.random.default_rng(6).integers(-127, 128, 997, np.int8)
-    return small_stars(loaded, bag_of_ngrams(weights, 0.002))
+    """The same with weights for n-grams of sides and of neutral, and for letters."""
+    draw = np.random.default_rng(6)
+    sides, sideless, letters = (draw.integers(-127, 128, 997, np.int8) for _ in range(3))
+    head = small_stars(loaded, bag_of_ngrams(sides, 0.002))
+    first = head.steps.index(next(step for step in head.steps if isinstance(step, Ngrams)))
+    more = (Ngrams(sideless, 0.003, (0.0, 0.0, 1.0, 0.0, 0.0)), Language(letters, 0.01, -0.1))
+    steps = (*head.steps[: first + 1], *more, *head.steps[first + 1 :])
+    return replace(head, steps=steps, familiarity=Familiarity(bits_per_character=0.1, bits=0.1))
 
 
 def small_fine_tuned(loaded: TextModel) -> Head:
@@ -101,7 +107,7 @@ def python_says(
     ]
     if classifier is not None:
         known = classifier.familiarity
-        known = known and Familiarity(known.bits_per_character, known.bits)
+        known = known and known.for_engine()
         kind = classifier.kind
         reading = model.read(tokens, kind.poolings, state=kind.state, familiarity=known)
         cleaned = [model.profile.encode(text).decode() for text in texts]
@@ -109,7 +115,9 @@ def python_says(
         for row, each in enumerate(says):
             each["odds"] = answer.scores[row]
             each["neutral"] = None if answer.neutral is None else answer.neutral[row]
-            each["is_unfamiliar"] = known is not None and bool(reading.unfamiliar[row])
+            is_unfamiliar = known is not None and bool(reading.unfamiliar[row])
+            is_foreign = answer.foreign is None or bool(answer.foreign[row])
+            each["is_unfamiliar"] = is_unfamiliar and is_foreign
     return says
 
 

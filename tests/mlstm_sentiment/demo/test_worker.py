@@ -163,7 +163,7 @@ def test_page_and_package_say_the_same_of_a_hundred_texts(tmp_path, name):
             neutral = 1 / (1 + np.exp(-verdict["neutral"]))
             np.testing.assert_allclose(neutral, expected["neutral"], **SAME, err_msg=text)
         if fitted.familiarity is not None:
-            assert (verdict["excess"] > 0) == expected["is_unfamiliar"], text
+            assert verdict["isUnfamiliar"] == expected["is_unfamiliar"], text
     if fitted.familiarity is not None:
         assert {expected["is_unfamiliar"] for expected in said} == {True, False}
     odds = [messages[-1]["verdict"]["odds"] for messages in answers]
@@ -202,6 +202,7 @@ def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
     for messages, said in zip(answers, python_says(loaded, classifier, texts, 0), strict=True):
         verdict = messages[-1]["verdict"]
         np.testing.assert_allclose(verdict["odds"], said["odds"], **SAME)
+        assert verdict["isUnfamiliar"] == said["is_unfamiliar"]
         if classifier.has_neutral:
             neutral = 1 / (1 + np.exp(-verdict["neutral"]))
             np.testing.assert_allclose(neutral, said["neutral"], **SAME)

@@ -15,7 +15,7 @@ from model.inference.weights import load_model
 from tests.mlstm_sentiment.demo.models import about
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
-BUDGET = 24 * 2**20  # bytes of all of them together
+BUDGET = 30 * 10**6  # bytes of all of them together
 PAIRS = [
     ("I love it. It works perfectly and looks beautiful.", "I hate it. It broke at once, a waste."),
     ("A wonderful, moving film, superbly acted.", "A dull, stupid film, terribly acted."),

@@ -12,7 +12,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.head_files import save_head
 from mlstm_sentiment.head.kinds import STAR_POOLING, STAR_STATE
-from mlstm_sentiment.head.steps import Neutral, positive_log_odds
+from mlstm_sentiment.head.steps import Language, Neutral, positive_log_odds
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.weights import LoadedModel, load_model, model_digest, save_model
@@ -74,6 +74,20 @@ def test_ngrams_are_those_of_the_text_as_it_is_read(folder):
     classifier = SentimentClassifier.from_pretrained(folder)
     escaped, read = classifier.decision_function(["It&#39;s good &amp; cheap", "It's good & cheap"])
     assert escaped == read
+
+
+def test_a_text_that_costs_many_bits_is_familiar_if_its_letters_are(folder):
+    """`limit` decides: below all log-odds every text may be foreign, above them none."""
+    weights = np.random.default_rng(0).integers(-127, 128, 512, np.int8)
+    digest = SentimentClassifier.from_pretrained(folder).fitted.model_digest
+    strict = make(digest, familiarity=Familiarity(bits_per_character=0.0, bits=0.0))
+    found = {}
+    for limit in (-31.0, 31.0):
+        steps = (*strict.steps[:-1], Language(weights, 0.05, limit), strict.steps[-1])
+        save_head(folder / "classifier", replace(strict, steps=steps))
+        found[limit] = SentimentClassifier.from_pretrained(folder).predict_all(["long texts", "x"])
+    assert found[-31.0].unfamiliar.tolist() == [True, True]
+    assert found[31.0].unfamiliar.tolist() == [False, True]  # one byte is too short
 
 
 NEUTRAL = Neutral(2, slope=0.8, offset=0.6)
