@@ -15,7 +15,7 @@ import command
 
 from mlstm_sentiment.commands.program import print_and_write
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import write_content
 from scaling.planner import (
     PlanOptions,
     compare_with_run,
@@ -58,7 +58,7 @@ def _calibrate(path: Path) -> None:
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     measured = calibrate(device)
-    write_atomically(path, lambda partial: partial.write_text(measured, encoding="utf-8"))
+    write_content(path, measured, "a result")
     print(measured, end="")
 
 

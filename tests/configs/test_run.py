@@ -77,7 +77,7 @@ def add_checkpoint(folder, step):
     checkpoint = folder / "checkpoint" / f"step-{step:08d}"
     checkpoint.mkdir(parents=True)
     content = {"format_version": 1, "corpus": CORPUS.fingerprint, "progress": {"step": step}}
-    write_json(checkpoint / TRAINING_FILE, content)
+    write_json(checkpoint / TRAINING_FILE, content, "part of a folder")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         details = {"py_callstack": line, "timestamp": str(int(time.time()))}
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
-            write_json(Path(file), {"message": message}, owned=True)
+            write_json(Path(file), {"message": message}, None)
     if isinstance(error, InputError) and may_restart():  # the same input would be refused again
         if mark := os.environ.get("MLSTM_REFUSED"):  # of scripts/elastic.sh
             with suppress(OSError):
