@@ -34,7 +34,7 @@ esac
 # A signal to srun kills the step at once, as the real one does. Only scancel reaches the launchers.
 SRUN = """
 trap 'echo killed >> srun.log; exit 143' TERM
-echo "$@" >> srun.log
+echo "${@//$'\\n'/ }" >> srun.log
 for _ in $(seq 600); do
     if [ -e signalled ]; then echo saved >> srun.log; exit 75; fi
     if [ "${TRAINED:-}" ]; then touch "$MLSTM_TRAINED"; exit "$TRAINED"; fi
