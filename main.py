@@ -16,6 +16,7 @@ from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import TextClock, lanes_of
+from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
 from training.best_model import BestModelWriter
 from training.checkpoint import load_weights
 from training.console import announce, print_main
@@ -24,6 +25,7 @@ from training.metrics import RunLog
 from training.monitor import Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, TimeIsUp, launched
+from training.parallel.launcher import end_launcher
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter, utilization_of
 
@@ -33,7 +35,10 @@ def main() -> int:
     options = RunOptions.from_command_line(doc=__doc__)
     train = options.run.train
     with launched(train.device, train.timeout_seconds) as world, resolve_run(options, world) as run:
-        return pretrain(run)
+        code = pretrain(run)
+        if code == NOTHING_WORTH_KEEPING:
+            end_launcher(code)
+        return code
 
 
 def pretrain(run: ResolvedRun) -> int:

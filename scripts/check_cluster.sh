@@ -164,8 +164,8 @@ check_slurm() {
     report "TERM without permission to requeue" 'saved.* JobState=FAILED .*ExitCode=75:0' \
         "$(outcome | tr -s '\n ' ' ')"
     report "... says so" 'submit it again' "$(grep '^error' "$work/forbidden.log")"
-    submit complete 5
-    report "a run that is complete" 'JobState=COMPLETED .*ExitCode=0:0' "$(outcome | tr -s '\n ' ' ')"
+    submit short 5
+    report "a run worse than unigrams" 'JobState=FAILED .*ExitCode=3:0' "$(outcome | tr -s '\n ' ' ')"
 
     local other
     submit preempted $long --nodes 2
