@@ -6,6 +6,8 @@ python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/pape
 python main.py --resume runs/tour
 """
 
+from typing import Any
+
 from configs import report_import_errors
 
 report_import_errors()
@@ -14,6 +16,7 @@ from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import TextClock, lanes_of
+from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
 from training.best_model import BestModelWriter
 from training.checkpoint import load_weights
 from training.console import announce, print_main
@@ -21,7 +24,8 @@ from training.feeding import Prefetcher
 from training.metrics import RunLog
 from training.monitor import Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
-from training.parallel.distributed import AsyncFlags, launched
+from training.parallel.distributed import AsyncFlags, TimeIsUp, launched
+from training.parallel.launcher import end_launcher
 from training.run_plan import Section
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter, utilization_of
@@ -32,7 +36,10 @@ def main() -> int:
     options = RunOptions.from_command_line(doc=__doc__)
     train = options.run.train
     with launched(train.device, train.timeout_seconds) as world, resolve_run(options, world) as run:
-        return pretrain(run)
+        code = pretrain(run)
+        if code == NOTHING_WORTH_KEEPING:
+            end_launcher(code)
+        return code
 
 
 def pretrain(run: ResolvedRun) -> int:
@@ -57,20 +64,41 @@ def pretrain(run: ResolvedRun) -> int:
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, plan)
 
+    stop = StopRequest()
+
+    def is_time_up() -> bool:
+        return stop.requested
+
     def due(section: Section) -> bool:
         return plan.is_due(section, trainer.progress.step, trainer.progress.skipped_windows)
 
+    def complete_row(row: dict[str, Any]) -> bool:
+        """Evaluate, and write the row; return whether there was time for it."""
+        try:
+            with meter.paused():
+                row = row | best_model.evaluate(trainer, is_time_up)
+                row |= monitor.show(trainer, log, is_time_up)
+        except TimeIsUp:
+            return False
+        trainer.progress.open_row = None
+        log.write(row, trainer.close_line() | meter.close_line())
+        return True
+
     first_step, steps = trainer.progress.step, trainer.steps
+    row = trainer.progress.open_row  # whose evaluation the end of the last start interrupted
+    first_row = first_step - (row is not None)
     span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
-        StopRequest() as stop,
+        stop,
         checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(windows, world.device, *span) as prefetcher,
-        RunLog(run.directory, first_step, steps, world) as log,
+        RunLog(run.directory, first_row, steps, world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
+        if row is not None and not complete_row(row):
+            return stop.exit_code
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows_per_step)]
             trainer.train(*batches)
@@ -85,15 +113,18 @@ def pretrain(run: ResolvedRun) -> int:
                 if "spike_bits" in row and (skipped := checkpoints.go_back_if_asked(trainer)):
                     best_model.forget_lost_model(trainer)
                     prefetcher.extend(skipped)
+                    trainer.progress.open_row = None  # its row is written
                     log.go_back(trainer.progress.step, row)
                     continue
                 row["epochs"] = clock.epochs(
                     trainer.progress.step, trainer.progress.skipped_windows
                 )
+                row |= meter.close_row()
                 if evaluating:
-                    with meter.paused():
-                        row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
-                log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
+                    trainer.progress.open_row = row
+                    stopping = not complete_row(row) or stopping
+                else:
+                    log.write(row, trainer.close_line() | meter.close_line())
             elif line_due:
                 log.print_line(trainer.close_line() | meter.close_line())
             if stopping or due(config.checkpoint):
@@ -107,8 +138,11 @@ def pretrain(run: ResolvedRun) -> int:
                     )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            if stopping and (step := trainer.progress.step) < steps:
-                print_main(world, f"stopped and saved at step {step}; continue with --resume")
+            progress = trainer.progress
+            if stopping and (progress.step < steps or progress.open_row):
+                print_main(
+                    world, f"stopped and saved at step {progress.step}; continue with --resume"
+                )
                 return stop.exit_code
     if world.is_main:
         from scaling.comparison import sentence_about  # only now: the start need not wait for it

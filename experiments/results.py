@@ -56,7 +56,7 @@ def write_result(study: str, name: str, content: Mapping[str, Any]) -> None:
     """Write a new result of a study; it stands for the one in results.json."""
     path = EXPERIMENTS / study / FOLDER / f"{name}.json"
     prepare_output(path)
-    write_json(path, content, owned=True)
+    write_json(path, content, None)
 
 
 def result_at(path: Path) -> Any | None:
@@ -130,7 +130,7 @@ def write_study(study: str, whole: dict[str, Any]) -> None:
     text = INNERMOST.sub(_in_one_line, text)
     path = EXPERIMENTS / study / FILE
     write = partial(Path.write_text, data=text + "\n", encoding="utf-8")
-    write_atomically(path, write, owned=True)
+    write_atomically(path, write, None)
     _results_in.cache_clear()
 
 

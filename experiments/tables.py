@@ -37,7 +37,7 @@ def main() -> None:
         page = filled(text)
         if page != text:
             write = partial(Path.write_text, data=page, encoding="utf-8")
-            write_atomically(path, write, owned=True)
+            write_atomically(path, write, None)
             print(f"{path.relative_to(ROOT)}: tables updated")
 
 

@@ -1,7 +1,7 @@
 """Compiled code in the user's cache: built once for a machine, by one process at a time.
 
 A library is code that runs with the user's rights. So the cache must be a folder that no other user
-can write to, and a library is used only if it has the digest that was written next to it when it
+can write to, and a library is used only if it has the digest that was recorded next to it when it
 was built. Otherwise it is built again, or built in a private temporary folder.
 """
 
@@ -20,8 +20,11 @@ from pathlib import Path
 
 import filelock
 
+from .errors import InputError
+from .files.writer import RECORD, recorded_digests, write_atomically
+
 SECONDS_TO_COMPILE = 900  # cheaper than plain torch for a whole run
-ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
+ERRORS = (InputError, OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
 
 log = logging.getLogger(__name__)
 
@@ -47,19 +50,14 @@ def cached_library(name: str, command: Callable[[], list[str]], function: str = 
 
 def _is_whole(library: Path, function: str = "") -> bool:
     """Return whether a library has the digest of its build and the function that it must have."""
-    digest = _digest_of(library)
     try:
-        if not all(_is_private(path, stat.S_ISREG) for path in (library, digest)):
+        files = library, library.with_name(RECORD)
+        if not all(_is_private(path, stat.S_ISREG) for path in files):
             return False
-        content, recorded = library.read_bytes(), digest.read_bytes()
+        content, digests = library.read_bytes(), recorded_digests(library)
     except OSError:
         return False
-    same = hashlib.sha256(content).hexdigest().encode() == recorded
-    return same and function.encode() in content
-
-
-def _digest_of(library: Path) -> Path:
-    return library.with_suffix(".sha256")
+    return hashlib.sha256(content).hexdigest() in digests and function.encode() in content
 
 
 def _cache_folder() -> Path | None:
@@ -128,11 +126,9 @@ def _one_at_a_time(library: Path) -> Iterator[None]:
 
 
 def _compile(command: list[str], library: Path) -> None:
-    whole = library.with_name(f"{library.stem}.{os.getpid()}.tmp")
-    command = [*command, "-o", str(whole)]
-    try:
+    def compile_into(output: Path) -> None:
         done = subprocess.run(
-            command,
+            [*command, "-o", str(output)],
             capture_output=True,
             text=True,
             errors="replace",
@@ -142,15 +138,11 @@ def _compile(command: list[str], library: Path) -> None:
         if done.returncode != 0:
             errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
             raise RuntimeError(f"{command[0]}: {(errors or ['failed'])[0][:300]}")
-        whole.chmod(0o700)  # no group may write, whatever the umask
-        with whole.open("rb+") as file:
-            os.fsync(file.fileno())
-            digest = hashlib.sha256(file.read()).hexdigest()
-        whole.replace(library)
-        whole.write_text(digest, encoding="ascii")
-        whole.chmod(0o600)
-        whole.replace(_digest_of(library))
+
+    try:
+        library.unlink(missing_ok=True)  # damaged
+        write_atomically(library, compile_into, "compiled code")
+        for path in (library, library.with_name(RECORD)):
+            path.chmod(0o700)  # no group may write, whatever the umask
     except subprocess.TimeoutExpired as error:
         raise RuntimeError(f"{command[0]}: took longer than {error.timeout:g} s") from error
-    finally:
-        whole.unlink(missing_ok=True)

@@ -12,8 +12,7 @@ export PYTHON=${PYTHON:-$([ -e .venv/bin/python ] && echo "$PWD/.venv/bin/python
 export OMP_NUM_THREADS=1 PYSPARK_PYTHON=$PYTHON
 work=$(mktemp -d)
 failed=0
-started=()
-trap 'kill "${started[@]}" 2>/dev/null; rm -rf "$work"' EXIT
+trap 'kill $(cat "$work"/*.pid 2> /dev/null) 2> /dev/null; sleep 2; rm -rf "$work"' EXIT
 
 report() { # CASE EXPECTED SEEN: a pattern of grep -E, and a text
     if grep -qE "$2" <<< "$3"; then echo "ok      $1: $(tr '\n' ' ' <<< "$3")"; else
@@ -53,7 +52,6 @@ start_slurm() {
     munged --force --key-file="$work/key" --socket="$work/munge/socket" --num-threads=2 \
         --pid-file="$work/munged.pid" --log-file="$work/log/munged" --seed-file="$work/seed" ||
         return 1
-    started+=("$(cat "$work/munged.pid")")
     local port=$((20000 + RANDOM % 5000)) host
     host=$(hostname)
     export SLURM_CONF=$work/slurm.conf
@@ -92,9 +90,7 @@ END
     printf 'NodeName=n%s Name=gpu File=%s\n' 0 "$work/fake0" 1 "$work/fake1" > "$work/gres.conf"
     slurmctld || return 1
     sleep 2
-    started+=("$(cat "$work/slurmctld.pid")")
     node 0 && node 1
-    started+=("$(cat "$work/n0.pid")" "$(cat "$work/n1.pid")")
 }
 
 submit() { # NAME STEPS SBATCH_OPTIONS...: sets $job; returns when it trains
@@ -128,15 +124,17 @@ outcome() { # what became of $job: saved or not, its state, restarts and exit co
 }
 
 lose() { # NUMBER: end all that runs on a node, as if it had lost its power
-    local process
-    kill -9 "$(cat "$work/n$1.pid")"
+    local process gone
+    gone=("$(cat "$work/n$1.pid")")
     for process in $(pgrep -f 'slurmstepd: \['); do
-        find "/proc/$process/fd" -lname "$work/log/n$1" 2> /dev/null | grep -q . &&
-            kill -9 "$process"
+        ! find "/proc/$process/fd" -lname "$work/log/n$1" 2> /dev/null | grep -q . ||
+            gone+=("$process")
     done
     for process in $(grep -lzE "^SLURM_JOB_ID=$job$" /proc/[0-9]*/environ 2> /dev/null); do
-        grep -qzE "^SLURMD_NODENAME=n$1$" "$process" && kill -9 "$(cut -d / -f 3 <<< "$process")"
+        ! grep -qzsE "^SLURMD_NODENAME=n$1$" "$process" || gone+=("$(cut -d / -f 3 <<< "$process")")
     done
+    kill -STOP "${gone[@]}" 2> /dev/null # all at once: srun's helper would end the step for it
+    kill -KILL "${gone[@]}" 2> /dev/null
 }
 
 check_slurm() {
@@ -166,8 +164,8 @@ check_slurm() {
     report "TERM without permission to requeue" 'saved.* JobState=FAILED .*ExitCode=75:0' \
         "$(outcome | tr -s '\n ' ' ')"
     report "... says so" 'submit it again' "$(grep '^error' "$work/forbidden.log")"
-    submit complete 5
-    report "a run that is complete" 'JobState=COMPLETED .*ExitCode=0:0' "$(outcome | tr -s '\n ' ' ')"
+    submit short 5
+    report "a run worse than unigrams" 'JobState=FAILED .*ExitCode=3:0' "$(outcome | tr -s '\n ' ' ')"
 
     local other
     submit preempted $long --nodes 2
@@ -209,10 +207,11 @@ check_engine() { # spark|dask|ray PACKAGES...
     fi
     report "$engine" ' 600 rows, equal to those of one process' \
         "$(PYTHONPATH="$PWD:$work:$packages${PYTHONPATH:+:$PYTHONPATH}" "$PYTHON" -c "$ENGINE_CHECK" \
-            "$engine" "$work" docs/cluster.md 2> "$work/errors" || grep -E "Error|Exception" "$work/errors" | tail -n 3)"
+            "$engine" "$work" docs/cluster.md 2> "$work/errors" | tail -n 1 || grep -E "Error|Exception" "$work/errors" | tail -n 3)"
 }
 
-# The page's own calls on six files of 100 rows, some of them without a text.
+# The page's own calls on six files of 100 rows, some of them without a text. The worker that gets
+# the first row is killed once.
 ENGINE_CHECK='
 import os, re, sys
 import numpy as np
@@ -220,9 +219,21 @@ import pandas as pd
 
 engine, folder, page = sys.argv[1], sys.argv[2], open(sys.argv[3]).read()
 recipe = re.search(r"Save this as `labelling.py`:\n\n```python\n(.*?)```", page, re.DOTALL)[1]
-recipe = recipe.replace("from mlstm_sentiment import", "from model import")
 os.chdir(folder)
-open("labelling.py", "w").write(recipe.replace("\"default\"", "\"default_small\""))
+killed = os.path.abspath("killed")
+open("labelling.py", "w").write(recipe.replace("\"default\"", "\"default_small\"") + f"""
+
+answers_for = labelled
+
+
+def labelled(batch):
+    import os, signal
+
+    if (batch["id"] == 0).any() and not os.path.exists({killed!r}):
+        open({killed!r}, "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return answers_for(batch)
+""")
 os.makedirs("reviews", exist_ok=True)
 kinds = ["I love it, number {}.", None, "", "It broke.\nTwice, on day {}.", "A box of {}."]
 texts = [text and text.format(n) for n, text in enumerate(kinds * 120)]
@@ -232,7 +243,7 @@ for first in range(0, 600, 100):
 if engine == "spark":
     from pyspark import __version__
     from pyspark.sql import SparkSession
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).getOrCreate()
+    spark = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", False).getOrCreate()
     collect = lambda rows: rows.toPandas()
 elif engine == "dask":
     import dask.dataframe
@@ -253,6 +264,7 @@ if __name__ == "__main__":
     for statement in statements:
         exec(statement)
     table = collect(eval(call)).sort_values("id")
+    assert os.path.exists(killed)
     expected = labelled(whole)
     assert list(table["id"]) == list(expected["id"]), table
     both = [np.asarray(each["probability"], float) for each in (table, expected)]
@@ -260,7 +272,10 @@ if __name__ == "__main__":
     for name in ("text", "unsure"):
         pairs = zip(table[name], expected[name])
         assert all((pd.isna(one) and pd.isna(two)) or one == two for one, two in pairs), name
-    print(f"{engine} {__version__}, pandas {pd.__version__}: 600 rows, equal to those of one process")
+    print(
+        f"{engine} {__version__}, pandas {pd.__version__}, one worker killed: 600 rows, equal to "
+        "those of one process"
+    )
 '
 
 [ $# -gt 0 ] || set -- slurm spark dask ray

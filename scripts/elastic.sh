@@ -6,7 +6,8 @@
 # environment: PYTHON, the interpreter. Default: that of the active virtual environment, else the
 #   checkout's .venv/bin/python, else the python of the PATH (conda, module). MLSTM_TRAINED, a file
 #   that is made when the run is complete.
-# exit code: 0 trained, 2 wrong request or unusable node, 75 ended by a signal: start it again
+# exit code: 0 trained, 2 wrong request or unusable node, 3 nothing worth keeping, 75 ended by a
+#   signal: start it again
 set -euo pipefail
 
 fail() {
@@ -87,21 +88,20 @@ if fault:
     esac
 fi
 
-# As -m torch.distributed.run, but a signal ends it with 75 and without a traceback. A rank that
-# refuses its input sends one, too, leaves a mark, and would have said why some thirty lines above
-# the end.
+# As -m torch.distributed.run, but a signal ends it with 75 and without a traceback. A rank that would
+# end in the same way again sends one, too, with its exit code in a file; the traceback would hide why.
 exec "$python" -c '
 import os, sys, tempfile
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.run import main
 
 with tempfile.TemporaryDirectory() as folder:
-    refused = os.environ["MLSTM_REFUSED"] = os.path.join(folder, "refused")
+    code = os.environ["MLSTM_EXIT_CODE"] = os.path.join(folder, "code")
     try:
         main()
         if trained := os.environ.get("MLSTM_TRAINED"):
             open(trained, "a").close()
     except SignalException as error:
         print(f"launcher: {error}", file=sys.stderr)
-        sys.exit(2 if os.path.exists(refused) else 75)
+        sys.exit(int(open(code).read()) if os.path.exists(code) else 75)
 ' "$@"

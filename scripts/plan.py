@@ -16,7 +16,7 @@ import command
 
 from mlstm_sentiment.commands.program import print_and_write
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import write_content
 from scaling.comparison import compare_with_run, in_words
 from scaling.planner import PlanOptions, lines, make_plan
 
@@ -54,7 +54,7 @@ def _calibrate(path: Path) -> None:
     with launched("auto") as world:
         measured = calibrate(world)
         if world.is_main:
-            write_atomically(path, lambda partial: partial.write_text(measured, encoding="utf-8"))
+            write_content(path, measured, "a result")
             print(measured, end="")
 
 

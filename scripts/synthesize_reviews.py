@@ -14,7 +14,7 @@ import command
 from data_utils.corpus import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import write_content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         if not path.exists():
-            write_atomically(path, lambda partial, content=content: partial.write_bytes(content))
+            write_content(path, content, "labelled reviews")
     for split, count in LABELLED_REVIEWS.items():
         command.say(f"{options.output / split}.csv: {count:,} reviews")
 

@@ -1,7 +1,7 @@
 """The best model of a run by its validation score, and what the run is worth."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from .console import print_main
 from .evaluation import evaluate_split
 from .judgement import Baselines, Verdict, worth
 from .parallel.agreement import run_on_main
-from .parallel.distributed import World
+from .parallel.distributed import World, never
 from .runs.rows import read_rows
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Diverged, Trainer
@@ -59,17 +59,19 @@ class BestModelWriter:
         if not self.world.broadcast_int(_has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
-    def evaluate(self, trainer: Trainer) -> dict[str, Any]:
+    def evaluate(self, trainer: Trainer, is_time_up: Callable[[], bool] = never) -> dict[str, Any]:
         """Score the valid split, write the model if it is the best so far.
 
-        Returns the score, and what it is worse than, if it does not beat unigrams.
+        Returns the score, and what it is worse than, if it does not beat unigrams. Raises TimeIsUp.
         """
         trainer.check_divergence()
         if not self.valid.reviews:
             return {}
         model = trainer.model
         model.eval()
-        bits, _ = evaluate_split(model, self.valid, lanes=self.lanes, world=self.world)
+        bits, _ = evaluate_split(
+            model, self.valid, lanes=self.lanes, world=self.world, is_time_up=is_time_up
+        )
         model.train()
         if not math.isfinite(bits):
             raise trainer.diverged("the loss on the valid split is")

@@ -1,6 +1,7 @@
 """Bits per character of a split: per byte of text, whatever the tokens; summed over ranks."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +14,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split, cut_strips
 from model.layers.language_model import LanguageModel
 
-from .parallel.distributed import WaitingTogether, World
+from .parallel.distributed import WaitingTogether, World, never
 from .precision import sums_in_fp32
 from .run_plan import Characters
 
@@ -49,18 +50,24 @@ class EvaluateConfig:
 
 
 def evaluate_split(
-    model: LanguageModel, split: Split, *, lanes: int, world: World
+    model: LanguageModel,
+    split: Split,
+    *,
+    lanes: int,
+    world: World,
+    is_time_up: Callable[[], bool] = never,
 ) -> tuple[float, int]:
     """Return (bits per character, characters) of a split that all ranks score together.
 
     The split is cut into `lanes` strips, whatever the number of ranks. Each strip is scored in file
-    order, with the state carried from review to review.
+    order, with the state carried from review to review. Raises TimeIsUp, on every rank, once it is
+    up on one of them.
     """
     from model.inference.scoring import token_costs  # only once there is something to score
 
     split.check()
     own = cut_strips(split, lanes)[world.rank :: world.size]
-    together = WaitingTogether(world)
+    together = WaitingTogether(world, is_time_up)
 
     def advance(tokens: int) -> None:
         split.check()

@@ -1,6 +1,7 @@
 """Shows a sample of text and the probe's accuracy in TensorBoard, at every evaluation."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from model.layers.language_model import LanguageModel
 from .evaluation import EvaluateConfig
 from .metrics import RunLog
 from .parallel.agreement import run_on_main
-from .parallel.distributed import World
+from .parallel.distributed import TimeIsUp, World, never
 from .trainer import Trainer
 
 if TYPE_CHECKING:
@@ -53,33 +54,47 @@ class Monitor:
                 advice = _OPTION.sub(r"rename \1 to \2", str(error))
                 raise InputError(f"{_PROBE}: {advice}") from error
 
-    def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
+    def show(
+        self, trainer: Trainer, log: RunLog, is_time_up: Callable[[], bool] = never
+    ) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
 
+        Raises TimeIsUp, on every rank, once it is up on one of them.
         Raises Diverged, on every rank, if the model's predictions are not finite. This can happen
         even if all weights are finite, when they are too large.
         """
         row: dict[str, float] = {}
         try:
-            run_on_main(self.world, lambda: row.update(self._shown(trainer, log)))
+            run_on_main(
+                self.world, lambda: row.update(self._shown(trainer, log, is_time_up)), is_time_up
+            )
         except InputError as error:
             raise trainer.diverged("what the model predicts is") from error
         return row
 
-    def _shown(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
+    def _shown(
+        self, trainer: Trainer, log: RunLog, is_time_up: Callable[[], bool]
+    ) -> dict[str, float]:
+        def between() -> None:
+            if self.world.barrier(is_time_up()):
+                raise TimeIsUp
+
         model, step = trainer.model, trainer.progress.step
         model.eval()
-        lines = self.sample(model).splitlines()  # indented: shown verbatim
+        lines = self.sample(model, between).splitlines()  # indented: shown verbatim
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            row = self.probe.measure(model, self.world.barrier)
-            self.world.barrier()
+            row = self.probe.measure(model, between)
+            between()
         model.train()
         return row
 
-    def sample(self, model: LanguageModel) -> str:
-        """Return a review written by the model, with the same seed every time."""
+    def sample(self, model: LanguageModel, between: Callable[[], object]) -> str:
+        """Return a review written by the model, with the same seed every time.
+
+        between: called after each of its bytes.
+        """
         from mlstm_sentiment.engine.sampling import (  # only the main rank writes
             SamplingConfig,
             generate,
@@ -92,5 +107,5 @@ class Monitor:
         written = []
         for _, piece in pieces:
             written.append(piece)
-            self.world.barrier()
+            between()
         return "".join(written)

@@ -111,12 +111,14 @@ class PretrainingProgress(Progress):
     began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
     skipped_windows: NonNegativeInt = 0  # after spikes of the loss
     recent_bits: list[float] = field(default_factory=list)  # per character, of the last rows
+    open_row: dict[str, Any] | None = None  # of metrics, at this step, which lacks its evaluation
 
     @classmethod
     def from_json(cls, content: object, step: int, path: Path) -> Self:
         if isinstance(content, dict):
             # Older checkpoints do not have these.
-            content = {"began_from": None, "skipped_windows": 0, "recent_bits": [], **content}
+            new = {"began_from": None, "skipped_windows": 0, "recent_bits": [], "open_row": None}
+            content = {**new, **content}
         return super().from_json(content, step, path)
 
 
@@ -346,7 +348,7 @@ class Trainer:
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
-        nats, characters = self._sum_over_ranks(self.line_nats), self.line_characters
+        nats, characters = self._sum_over_ranks(self.line_nats), max(self.line_characters, 1)
         self.line_nats.zero_()
         self.line_characters = 0
         return {

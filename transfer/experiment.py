@@ -104,8 +104,10 @@ def run_transfer(
     with only_writer_of(output):
         _refuse_other_classifier(output)
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
-        for name in (RESULTS, FIGURES, *PICTURES):
-            check_output(output / name)
+        for name in (RESULTS, FIGURES):
+            check_output(output / name, "a transfer")
+        for name in PICTURES:
+            check_output(output / name, "a picture")
         model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache)
@@ -121,7 +123,7 @@ def run_transfer(
             **describe_task(model, sets, seed),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
-        write_json(output / RESULTS, results)
+        write_json(output / RESULTS, results, "a transfer")
         _write_figures(transfer, classifier, model["architecture"]["cell"], output)
         return results
 
@@ -308,7 +310,7 @@ def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path
     index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.own_unit.pooling
     histogram = unit_histogram(index, transfer.examples[2], legend(classifier.classes))
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
-    write_json(output / FIGURES, figures)
+    write_json(output / FIGURES, figures, "a transfer")
     weights, neuron = (output / name for name in PICTURES)
     with drawing(weights):
         save_png(draw_weights(contributions, index, classifier.pooling), weights)

@@ -229,5 +229,7 @@ def save_png(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, on white."""
     with mpl.rc_context(STYLE):
         write_atomically(
-            path, lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white")
+            path,
+            lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white"),
+            "a picture",
         )

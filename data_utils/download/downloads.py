@@ -70,7 +70,7 @@ def _download(file: RemoteFile, path: Path, page: str) -> Path:
         log.info("%s: already downloaded", path)
         return path
     try:
-        write_atomically(path, partial(_fetch, file))
+        write_atomically(path, partial(_fetch, file), "a download")
     except RequestException as error:
         raise InputError(
             f"{file.url}: {_cause(error)}; run the command again; if the address is dead, find the "

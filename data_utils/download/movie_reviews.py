@@ -72,7 +72,7 @@ def convert_movie_reviews(
         "unlabelled": [review for review in reviews if review.subset[1] == "unsup"],
     }
     for name, rows in files.items():
-        write_atomically(folder / f"{name}.jsonl", partial(_write_rows, rows))
+        write_atomically(folder / f"{name}.jsonl", partial(_write_rows, rows), "labelled reviews")
     return {folder / f"{name}.jsonl": len(rows) for name, rows in files.items()}
 
 

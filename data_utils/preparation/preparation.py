@@ -249,7 +249,7 @@ def _prepare(
     meta = _describe(sources, preparation, tokenizer, sizes, reading)
     with open_work(partial / _REQUEST_FILE, "w") as file:
         file.write(request)
-    write_json(partial / META_FILE, meta, owned=True)
+    write_json(partial / META_FILE, meta, None)
     return _finish(partial, output)
 
 

@@ -144,7 +144,7 @@ def _write_run(
         "bytes": int(index["end"][-1]) if encoded else 0,
         "origin": origin,
     }
-    write_json(run.path(REPORT), report, owned=True)
+    write_json(run.path(REPORT), report, None)
     return run._replace(report=report)
 
 

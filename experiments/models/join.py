@@ -79,7 +79,7 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
     with new_corpus(output), whole_folder(output, CORPUS_FILES) as partial:
         meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
         save_tokenizer(partial, corpora[0].tokenizer)
-        write_json(partial / META_FILE, meta)
+        write_json(partial / META_FILE, meta, "part of a folder")
     return meta
 
 

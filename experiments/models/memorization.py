@@ -53,7 +53,7 @@ def main() -> None:
         print(f"{name:<6} {row['exact']} of {row['prompts']} whole, mean {row['mean_prefix']:.2f}")
     token = "bytes" if loaded.tokenizer is BYTES else "pieces"
     facts = {f"prompt_{token}": size, f"continuation_{token}": size, "seed": SEED}
-    write_json(options.output, {**result, **facts, "origin": describe_origin()})
+    write_json(options.output, {**result, **facts, "origin": describe_origin()}, "a result")
 
 
 def recited(model: LanguageModel, split: Split, size: int) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def main() -> None:
         "valid": counted(valid, of_valid),
         "test": {**counted(test, of_test), **scored(loaded, test, of_test)},
     }
-    write_json(options.output, {**found, "share": HALF, "origin": describe_origin()})
+    write_json(options.output, {**found, "share": HALF, "origin": describe_origin()}, "a result")
     print(found)
 
 

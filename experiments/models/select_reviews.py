@@ -103,13 +103,13 @@ def main() -> None:
                 titles["whose title names stars"] += bool(STARS.search(review.title))
                 sides[SIDES[review.mark]] += 1
 
-    write_atomically(options.output, write)
+    write_atomically(options.output, write, "a result")
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
     kept = {"reviews": dict(sorted(counts.items())), "titles": titles, "sides": sides}
     report = {**kept, "held_out": held_out_names}
-    write_json(report_path, {**report, "origin": describe_origin()})
+    write_json(report_path, {**report, "origin": describe_origin()}, "a result")
 
 
 def arranged(review: Review, title: str) -> str:

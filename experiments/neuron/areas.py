@@ -47,7 +47,7 @@ def main() -> None:
         "apart": [area_difference(*pair, test.labels) for pair in pairwise(oriented)],
         "origin": describe_origin(),
     }
-    write_json(options.output, result)
+    write_json(options.output, result, "a result")
     apart = " and ".join(f"{each['difference']:.3f}" for each in result["apart"])
     print(f"units {result['units']}: {apart} apart")
 

@@ -71,7 +71,7 @@ def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
         "moments": _only(("row", "word", "change", "label"), extremes["moments"]),
         "words": extremes["words"],
     }
-    write_json(folder / "neuron.json", numbers)
+    write_json(folder / "neuron.json", numbers, "a result")
     shutil.copytree(figures, folder, dirs_exist_ok=True)
 
 

@@ -41,7 +41,7 @@ def measure_accuracy(
     first = examples.subset(task.folds[0].test)
     shown = neurons[0]
     histogram = unit_histogram(shown.index, first, legend(task.texts.classes))
-    write_json(folder / f"{task.name}_neuron.json", histogram)
+    write_json(folder / f"{task.name}_neuron.json", histogram, "a result")
     figure = draw_histogram(histogram, shown.index, polarity=shown.polarity, cut=shown.cut)
     save_png(figure, folder / f"{task.name}_neuron.png")
     tested = sum(len(fold.test) for fold in task.folds)

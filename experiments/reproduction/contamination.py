@@ -45,7 +45,8 @@ def main() -> None:
     texts = {name: SETS[name].read(options.data).texts.texts for name in options.tasks}
     reviews = read_texts([options.reviews], None, ReadingReport(), strict=False)
     result = shared_runs(texts, reviews)
-    write_json(options.results / "contamination.json", {**result, "origin": describe_origin()})
+    result = {**result, "origin": describe_origin()}
+    write_json(options.results / "contamination.json", result, "a result")
     print(table())
 
 

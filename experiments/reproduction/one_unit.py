@@ -94,7 +94,7 @@ def main() -> None:
             rule["sets"][name] = describe_unit(rule, tested)
     folder = options.results / (options.name or Path(options.model).name)
     about = {"model": describe_model(loaded), "origin": describe_origin()}
-    write_json(folder / FILE, {"rules": rules, **about})
+    write_json(folder / FILE, {"rules": rules, **about}, "a result")
     for title, rule in rules.items():
         accuracies = {name: row["test_accuracy"] for name, row in rule["sets"].items()}
         print(f"{title}: unit {rule['unit']}, {accuracies}")

@@ -69,7 +69,7 @@ def reproduce(options: Options) -> None:
         result = measure(task, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run
         about = {"model": describe_model(loaded), "origin": describe_origin()}
-        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about})
+        write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about}, "a result")
         print(line({**words, **result}), flush=True)
     print(write_table(folder))
 

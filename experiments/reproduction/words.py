@@ -75,7 +75,7 @@ def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
     }
     path = path_of(results, task.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, result)
+    write_json(path, result, "a result")
     return result
 
 

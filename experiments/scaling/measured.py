@@ -47,7 +47,8 @@ def explain(options: Options) -> None:
     print(tables(result))
     if options.output is not None:
         values = {key: str(value) for key, value in vars(options).items()}
-        write_json(options.output, {**result, "options": values, "origin": describe_origin()})
+        result = {**result, "options": values, "origin": describe_origin()}
+        write_json(options.output, result, "a result")
 
 
 if __name__ == "__main__":

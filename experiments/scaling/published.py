@@ -37,7 +37,8 @@ def main() -> None:
     figure = options.figure or (options.output.with_suffix(".png") if options.output else None)
     if figure is not None and figure == options.output:
         raise InputError(f"{figure}: name different files for --output (JSON) and --figure (PNG)")
-    command.prepare_output(options.output, figure)
+    command.prepare_output(options.output)
+    command.prepare_output(figure, kind="a picture")
 
     fitted = explanation.fit_model()
     curves = explanation.predict(fitted.values, Constants())
@@ -47,7 +48,7 @@ def main() -> None:
         alone = result["size_alone"]["infiniband_8192_over_the_fabric_of_4096"]
         draw(figure, curves, result["extrapolation"]["predicted"], alone)
     if options.output is not None:
-        write_json(options.output, result)
+        write_json(options.output, result, "a result")
 
 
 def describe(fitted: Any, curves: dict[str, list[float]]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def main() -> None:
         "threads": 1,
         "origin": describe_origin(),
     }
-    write_json(options.output, result)
+    write_json(options.output, result, "a result")
     show(result)
 
 

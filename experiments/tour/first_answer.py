@@ -39,7 +39,7 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), options)
-    write_json(options.output, {**result, "origin": describe_origin()})
+    write_json(options.output, {**result, "origin": describe_origin()}, "a result")
 
 
 def measure(folder: Path, options: Options) -> dict[str, Any]:

@@ -134,7 +134,8 @@ def run(options: Options) -> None:
     source, page = options.source, options.report
     check_part(options.output, source.shard)
     check_page("--report", page, options.output)
-    prepare_output(options.output, page)
+    prepare_output(options.output, kind="rows")
+    prepare_output(page, kind="a report")
     rows = Rows(source)
     # On a terminal, rows and a bar would write over each other.
     shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()

@@ -49,7 +49,7 @@ def run(options: Options) -> None:
     """Write the page."""
     from ..demo import write_demo
 
-    prepare_output(options.output)
+    prepare_output(options.output, kind="a demo page")
     loaded, classifier = options.load()
     write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
     say(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")

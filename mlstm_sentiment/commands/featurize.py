@@ -97,7 +97,7 @@ def run(options: Options) -> None:
         raise InputError("--input -: featurize reads a file, not standard input; name one")
     if output.suffix != ".npy":
         raise InputError(f"--output {output}: the name must end in .npy")
-    prepare_output(output)
+    prepare_output(output, kind="features")
     check_part(output, options.shard)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     texts = Texts(source)

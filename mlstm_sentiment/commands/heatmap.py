@@ -84,7 +84,7 @@ def run(options: Options) -> None:
         source = Source(options.input, options.text_key, options.table)
         rows = list(source.read_texts())
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
-    prepare_output(*options.output)
+    prepare_output(*options.output, kind="a heatmap")
 
     from ..units.sentiment_traces import sentiment_traces
 

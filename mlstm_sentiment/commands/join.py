@@ -23,6 +23,6 @@ class Options:
 
 def run(options: Options) -> None:
     """Join the parts."""
-    prepare_output(options.output)
+    prepare_output(options.output, kind="joined parts")
     parts, rows = join(options.output)
     print(f"{options.output}: {rows:,} rows of {parts} parts")

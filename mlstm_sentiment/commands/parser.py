@@ -27,7 +27,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
-from ..files.writer import begin_command
+from ..files.writer import begin_reading
 
 Options = TypeVar("Options")
 _METAVARS: dict[Any, str] = {
@@ -78,8 +78,7 @@ def parse(
         place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
-    name = (program or Path(sys.argv[0]).stem).split()[-1]
-    begin_command(name, map(Path, _words_of(parsed)))
+    begin_reading(map(Path, _words_of(parsed)))
     return parsed
 
 

@@ -10,13 +10,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, WRONG_REQUEST, InputError, printable
 from ..files.writer import (
     STDOUT,
-    begin_command,
+    Kind,
     check_output,
     is_stream,
     path_in_oserrors,
@@ -75,7 +76,7 @@ def run(
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         with _ended_by_signals(), _named():
-            code = command() or 0
+            code = copy_context().run(command) or 0  # begin_reading ends with it
             if sys.stdout is not None:
                 with path_in_oserrors(Path(STDOUT)):
                     sys.stdout.flush()  # here a full disk is still reported
@@ -97,7 +98,6 @@ def run(
         code = error.exit_code if isinstance(error, _Ended) else 128 + signal.SIGINT
     # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    begin_command("", ())  # a program in Python may have called this
     sys.exit(code)
 
 
@@ -215,7 +215,7 @@ def _one_line(error: BaseException) -> str:
     return f"{line[: MOST_CHARACTERS // 2]} ... {line[-MOST_CHARACTERS // 2 :]}"
 
 
-def prepare_output(*paths: Path | None) -> None:
+def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
     """Make the folders of files to write; refuse early what could not be written later."""
     for path in filter(None, paths):
         if path.is_dir():
@@ -225,7 +225,7 @@ def prepare_output(*paths: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(path if is_stream(path) else path.parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
-        check_output(path)
+        check_output(path, kind)
 
 
 def say(*lines: str) -> None:
@@ -250,4 +250,4 @@ def print_and_write(lines: Iterable[str], result: Mapping[str, Any], output: Pat
     finally:
         if output is not None:
             prepare_output(output)
-            write_json(output, result)
+            write_json(output, result, "a result")

@@ -58,7 +58,7 @@ def run(options: Options) -> None:
     if options.input == STREAM:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)
-    prepare_output(options.output)
+    prepare_output(options.output, kind="a report")
     rows = Rows(source)
     classifier = load(options, options.classifier)
 

@@ -13,7 +13,7 @@ from ..engine.interface import TextModel
 from ..engine.request import Familiarity
 from ..engine.stored import load_stored
 from ..errors import InputError
-from ..files.writer import write_atomically
+from ..files.writer import write_content
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
@@ -60,7 +60,7 @@ def write_demo(
     """
     page = demo_page(loaded, classifier, title, unit=unit)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    write_content(path, page, "a demo page")
 
 
 def demo_page(

@@ -74,7 +74,7 @@ def write_features(
                 return
         raise InputError("the input has changed while it was read; run the command again")
 
-    write_atomically(path, write)
+    write_atomically(path, write, "features")
 
 
 def _new_array(path: Path, shape: tuple[int, int]) -> np.memmap:

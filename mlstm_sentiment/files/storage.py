@@ -30,7 +30,7 @@ from .writer import (
     PARTIAL,
     RECORDS,
     check_folder,
-    check_work,
+    check_output,
     is_recorded,
     path_in_oserrors,
     record_folder,
@@ -298,7 +298,7 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
 
     busy: called if another process holds it; raises an error, or returns to wait for that process.
     """
-    check_work(path)
+    check_output(path, None)
     lock = _lock_of(path)
     try:
         try:
@@ -340,11 +340,11 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     for name in (LOCK_FILE, HOLDER_FILE):
-        check_work(folder / name)
+        check_output(folder / name, None)
     lock = _lock_of(folder / LOCK_FILE)
     created = _acquire(lock, folder, timeout, new, _MOST_TRIES)
     try:
-        write_json(folder / HOLDER_FILE, _description(), owned=True)
+        write_json(folder / HOLDER_FILE, _description(), None)
         yield
     finally:
         for name in (HOLDER_FILE, LOCK_FILE):  # while this process holds the lock

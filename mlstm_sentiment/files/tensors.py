@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from ..errors import InputError
-from .writer import write_atomically
+from .writer import write_content
 
 GET_AGAIN = "; get it again"  # the remedy for a file that was copied or downloaded
 BFLOAT16 = np.dtype(np.uint16)  # NumPy lacks it: the upper half of a float32
@@ -113,4 +113,4 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     from safetensors.numpy import save  # not for those who only read
 
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    write_content(path, content, "part of a folder")

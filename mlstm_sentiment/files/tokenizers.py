@@ -7,13 +7,13 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.tokenizer import BYTES, SUBWORD_KINDS, TOKENIZER_FILE, Tokenizer
-from .writer import write_atomically
+from .writer import write_content
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
     """Write a vocabulary into a folder, whole or not at all; nothing for bytes, which have none."""
     if tokenizer.content:
-        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(tokenizer.content))
+        write_content(folder / TOKENIZER_FILE, tokenizer.content, "part of a folder")
 
 
 def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:

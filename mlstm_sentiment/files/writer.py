@@ -2,8 +2,8 @@
 
 Names are looked up in an open folder, and no link is followed. A file appears whole or not at all.
 What was written into a folder is recorded next to it, in RECORD: one JSON object for each file,
-with its name, its digest and the command that wrote it. A file is replaced only if the same command
-wrote it, and nobody has changed it since; every other file is the user's. A file that the running
+with its name, its kind and its digest. A file is replaced only by one of its kind, and only if
+nobody has changed it since it was written; every other file is the user's. A file that the running
 command reads is never replaced, whatever its name.
 """
 
@@ -19,9 +19,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar, Token
 from glob import escape
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from ..errors import InputError
 
@@ -35,7 +36,7 @@ PARTIAL = "partial"  # suffix of what is incomplete
 STDOUT = "standard output"  # its name in messages
 _RECORD_OF_USER = f".mlstm_sentiment-{os.getuid() if hasattr(os, 'getuid') else 0}.jsonl"
 RECORDS = (RECORD, _RECORD_OF_USER)
-_KEYS = {"file", "by", "sha256"}  # of a line of it
+_KEYS = {"file", "kind", "sha256"}  # of a line of it
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
 _UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
 _DIR_FD = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
@@ -46,9 +47,25 @@ _SMALL_BYTES = 1 << 20  # files up to this size are compared with their digest
 # A folder that holds one of these is read as a whole; a run's folder is not.
 _DESCRIPTIONS = ("config.json", "classifier.json", "meta.json")
 
-_SAME = {"report": "classify"}  # commands that make the same pages, and may replace each other's
-_command = ""  # that runs, as recorded; empty in Python
-_inputs: dict[tuple[int, int], Path] = {}  # what it reads, by device and inode
+# What a file contains. "part of a folder": of a model, a corpus or a checkpoint.
+Kind = Literal[
+    "part of a folder",
+    "rows",
+    "joined parts",
+    "features",
+    "a report",
+    "a heatmap",
+    "a demo page",
+    "a transfer",
+    "a picture",
+    "labelled reviews",
+    "a download",
+    "compiled code",
+    "a result",
+]
+
+# What is being read, by device and inode: in each thread, what is read there.
+_inputs: ContextVar[Mapping[tuple[int, int], Path]] = ContextVar("inputs")
 
 
 def set_aside(path: Path, what: str = "") -> Path:
@@ -60,31 +77,19 @@ def set_aside(path: Path, what: str = "") -> Path:
     return path.with_name(f".{path.name}.{what}{'.' if what else ''}{PARTIAL}")
 
 
-def begin_command(name: str, inputs: Iterable[Path]) -> None:
-    """State once which command runs and what it reads, which it then cannot write over."""
-    global _command
-    _command = _SAME.get(name, name)
-    _inputs.clear()
-    _inputs.update(_identities(inputs))
+def begin_reading(inputs: Iterable[Path]) -> Token[Mapping[tuple[int, int], Path]]:
+    """Refuse from now on, in this thread, to write over these files, or those of these folders."""
+    return _inputs.set({**_inputs.get({}), **_identities(inputs)})
 
 
 @contextmanager
-def reading(*inputs: Path, by: str | None = None) -> Iterator[None]:
-    """Refuse to write over these files, or those of these folders, within the context.
-
-    by: the command whose work is done within it, if a program in Python calls for it.
-    """
-    global _command
-    before = _command
-    added = {key: path for key, path in _identities(inputs).items() if key not in _inputs}
-    _inputs.update(added)
-    _command = before if by is None else by
+def reading(*inputs: Path) -> Iterator[None]:
+    """Refuse to write over these files, or those of these folders, within the context."""
+    before = begin_reading(inputs)
     try:
         yield
     finally:
-        _command = before
-        for key in added:
-            _inputs.pop(key, None)
+        _inputs.reset(before)
 
 
 def _identities(paths: Iterable[Path]) -> dict[tuple[int, int], Path]:
@@ -158,11 +163,8 @@ class _Folder:
         with open(self.open(name, os.O_RDONLY), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
-    def check_free(self, name: str, *, owned: bool) -> None:
-        """Raise InputError unless a file may be created or replaced.
-
-        owned: whether its folder belongs to this command alone, which has checked it.
-        """
+    def check_free(self, name: str, kind: Kind | None) -> None:
+        """Raise InputError unless a file may be created or replaced; kind: as for writing."""
         self._refuse_link(name)
         status = self.status(name)
         if status is None:
@@ -170,26 +172,25 @@ class _Folder:
         path = self.path / name
         if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{path}: is a folder; name a file in it")
-        source = _inputs.get((status.st_dev, status.st_ino))
+        source = _inputs.get({}).get((status.st_dev, status.st_ino))
         with suppress(OSError):
             if source is not None and os.path.samestat(source.stat(), status):
                 raise InputError(f"{path}: this is an input; give another name for the output")
-        if owned or not status.st_size:  # an empty file loses nothing
+        if kind is None or not status.st_size:  # an empty file loses nothing
             return
-        if why := self._why_foreign(name):
+        if why := self._why_foreign(name, kind):
             raise InputError(f"{path}: {why}; move it away, or give another name for the output")
 
-    def _why_foreign(self, name: str) -> str:
-        """Return why the file may not be replaced; nothing if this command wrote it."""
+    def _why_foreign(self, name: str, kind: Kind) -> str:
+        """Return why the file may not be replaced; nothing if one of its kind was written here."""
         lines = [line for line in self.recorded() if line["file"] == name]
         if not lines:
-            return "exists, and this project has not written it"
+            return "exists, and no record says that this project wrote it"
         digest = self.digest(name)
-        commands = [line["by"] or "Python" for line in lines if line["sha256"] == digest]
-        if not commands:
+        kinds = [line["kind"] for line in lines if line["sha256"] == digest]
+        if not kinds:
             return "was changed after this project wrote it"
-        own = _command or "Python"
-        return "" if own in commands else f"was written by {commands[-1]}, not by {own}"
+        return "" if kind in kinds else f"contains {kinds[-1]}, not {kind}"
 
     def _refuse_link(self, name: str) -> None:
         status = self.status(name)
@@ -224,19 +225,25 @@ class _Folder:
             f"{self.path / name}: has another name, too (a hard link); put a copy in its place"
         )
 
-    def add(self, name: str, content: str) -> None:
-        """Add a file to the record and flush that, before the file gets its name.
+    def add(self, kind: Kind, contents: Mapping[str, str]) -> None:
+        """Add files to the record and flush that, before they get their names.
 
-        content: where in the folder its content is.
+        contents: by the name of each file, where in the folder its content is.
         """
-        line = {"file": name, "by": _command, "sha256": self.digest(content)}
-        if line in self.recorded():
+        recorded = self.recorded()
+        found = (
+            {"file": name, "kind": kind, "sha256": self.digest(content)}
+            for name, content in contents.items()
+        )
+        lines = [line for line in found if line not in recorded]
+        added = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+        if not added:
             return
         with open(self._open_record(), "rb+", buffering=0) as record:
             size = os.fstat(record.fileno()).st_size
             record.seek(max(size - 1, 0))
             is_torn = size > 0 and record.read(1) != b"\n"  # by a kill
-            record.write(b"\n" * is_torn + json.dumps(line).encode() + b"\n")
+            record.write(b"\n" * is_torn + added)
             os.fsync(record.fileno())
 
     def create_temporary(self, name: str) -> str:
@@ -268,15 +275,15 @@ class _Folder:
             return False
         return True
 
-    def publish(self, temporary: str, name: str, *, owned: bool) -> None:
-        """Give a whole file its name; record it before, unless it is owned."""
+    def publish(self, temporary: str, name: str, kind: Kind | None) -> None:
+        """Give a whole file its name; record it before."""
         descriptor = self.open(temporary, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        if not owned:
-            self.add(name, temporary)
+        if kind is not None:
+            self.add(kind, {name: temporary})
         self.rename(temporary, name)
 
 
@@ -284,28 +291,31 @@ def _parsed(line: bytes) -> dict[str, str] | None:
     """Return a line of a record; None for anything else, such as one that a kill has cut short."""
     with suppress(ValueError, RecursionError):
         content = json.loads(line)
+        if isinstance(content, dict) and "by" in content:  # of an earlier version
+            content["kind"] = f"what {content.pop('by')} of an earlier version wrote"
         if isinstance(content, dict) and content.keys() == _KEYS:
             return {key: str(value) for key, value in content.items()}
     return None
 
 
-def check_output(path: Path) -> None:
-    """Raise InputError now for a file that `write_atomically` would refuse later."""
-    if not is_stream(path) and path.parent.is_dir():
+def check_output(path: Path, kind: Kind | None) -> None:
+    """Raise InputError now for a file that would be refused later."""
+    if (kind is None or not is_stream(path)) and path.parent.is_dir():
         with _Folder(path.parent) as folder:
-            folder.check_free(path.name, owned=False)
+            folder.check_free(path.name, kind)
 
 
-def write_atomically(path: Path, write: Callable[[Path], object], *, owned: bool = False) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | None) -> None:
     """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
     Readers see the old file or the new one, never a part of it, even after a kill. If several
     write at once, each has its own temporary file, and the last to finish wins. A pipe or a device,
     such as /dev/stdout, is written to. Raises InputError for a link, for an input of the command,
-    and for a file that this command did not write.
+    and for a file of another kind.
 
-    owned: the folder belongs to this command alone, as a run's folder does to the run: nothing is
-    recorded, and what a kill left is removed with `recover_folders`.
+    kind: what the file contains, as recorded; None in a folder that belongs to its command alone,
+    as a run's folder does to the run: nothing is recorded there, and `recover_folders` removes what
+    a kill left.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
@@ -314,8 +324,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, owned: bool
     with ExitStack() as stack:
         with path_in_oserrors(path, path.parent):
             folder = stack.enter_context(_Folder(path.parent))
-            folder.check_free(path.name, owned=owned)
-            if not owned:
+            folder.check_free(path.name, kind)
+            if kind is not None:
                 folder.sweep(path.name)
             name = folder.create_temporary(path.name)
         stack.callback(folder.remove, name)
@@ -324,40 +334,38 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, owned: bool
         with path_in_oserrors(path, temporary):
             write(temporary)
             os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
-            folder.publish(name, path.name, owned=owned)
+            folder.publish(name, path.name, kind)
 
 
-def write_json(path: Path, content: Mapping[str, Any], *, owned: bool = False) -> None:
+def write_content(path: Path, content: str | bytes, kind: Kind | None) -> None:
+    """Write a text, as UTF-8, or bytes, as `write_atomically` does."""
+    content = content.encode() if isinstance(content, str) else content
+    write_atomically(path, lambda file: file.write_bytes(content), kind)
+
+
+def write_json(path: Path, content: Mapping[str, Any], kind: Kind | None) -> None:
     """Write a mapping as indented JSON, as `write_atomically` does."""
-    text = json.dumps(content, indent=2) + "\n"
-    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"), owned=owned)
+    write_content(path, json.dumps(content, indent=2) + "\n", kind)
 
 
 def open_work(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Open a file that only its command knows, such as one that the next call continues."""
     with path_in_oserrors(path), _Folder(path.parent) as folder:
-        folder.check_free(path.name, owned=True)
+        folder.check_free(path.name, None)
         return open(path, mode, opener=lambda _, flags: folder.open(path.name, flags), **options)
 
 
-def finish_work(work: Path, final: Path) -> None:
+def finish_work(work: Path, final: Path, kind: Kind) -> None:
     """Give a whole work file its final name, in the same folder."""
     with path_in_oserrors(final, work), _Folder(final.parent) as folder:
-        folder.check_free(final.name, owned=False)
-        folder.publish(work.name, final.name, owned=False)
-
-
-def check_work(path: Path) -> None:
-    """Raise InputError for a work file that is a link, a folder or an input of the command."""
-    if path.parent.is_dir():
-        with _Folder(path.parent) as folder:
-            folder.check_free(path.name, owned=True)
+        folder.check_free(final.name, kind)
+        folder.publish(work.name, final.name, kind)
 
 
 def remove_work(path: Path) -> None:
-    """Remove a work file, if it exists; InputError as for `check_work`."""
+    """Remove a work file, if it exists; InputError for a link, a folder or an input."""
     with _Folder(path.parent) as folder:
-        folder.check_free(path.name, owned=True)
+        folder.check_free(path.name, None)
         folder.remove(path.name)
 
 
@@ -383,8 +391,8 @@ def record_folder(folder: Path) -> None:
     for place, _, files in os.walk(folder):
         with _Folder(Path(place)) as opened:
             recorded = {line["file"] for line in opened.recorded()}
-            for name in sorted(set(files) - recorded - set(RECORDS)):
-                opened.add(name, name)
+            names = sorted(set(files) - recorded - set(RECORDS))
+            opened.add("part of a folder", {name: name for name in names})
 
 
 def is_recorded(path: Path) -> bool:
@@ -396,9 +404,19 @@ def is_recorded(path: Path) -> bool:
         lines = folder.recorded()
         if not lines:  # of an earlier version, or copied without it
             return True
-        digests = {line["sha256"] for line in lines if line["file"] == path.name}
+        digests = _digests_of(path.name, lines)
         is_small = path.stat().st_size <= _SMALL_BYTES
         return folder.digest(path.name) in digests if digests and is_small else bool(digests)
+
+
+def recorded_digests(path: Path) -> set[str]:
+    """Return the SHA-256 of all that was written to a file, in hexadecimal."""
+    with _Folder(path.parent) as folder:
+        return _digests_of(path.name, folder.recorded())
+
+
+def _digests_of(name: str, lines: Iterable[Mapping[str, str]]) -> set[str]:
+    return {line["sha256"] for line in lines if line["file"] == name}
 
 
 def check_unchanged(folder: Path) -> None:

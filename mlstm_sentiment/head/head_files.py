@@ -71,8 +71,10 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     make_folder(folder)
     (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
     write_arrays(folder / WEIGHTS_FILE, arrays)
-    extra = {} if origin is None else {"origin": dict(origin)}
-    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, **description, **extra})
+    description = {"format_version": FORMAT_VERSION, **description}
+    if origin is not None:
+        description["origin"] = dict(origin)
+    write_json(folder / CONFIG_FILE, description, "part of a folder")
 
 
 def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..errors import InputError
-from ..files.writer import write_atomically, write_json
+from ..files.writer import write_content, write_json
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
@@ -263,8 +263,8 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
-        return write_json(path, as_json(traces))
+        return write_json(path, as_json(traces), "a heatmap")
     page = as_html(traces, palette)
     # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")
-    write_atomically(path, lambda temporary: temporary.write_bytes(content))
+    write_content(path, content, "a heatmap")

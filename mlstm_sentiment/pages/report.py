@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files.writer import write_atomically
+from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
@@ -163,7 +163,7 @@ class Report:
     def write(self, path: Path, source: str) -> None:
         """Write the page, whole or not at all. source: where the rows are from."""
         content = self.page(source).encode("utf-8", errors="replace")
-        write_atomically(path, lambda temporary: temporary.write_bytes(content))
+        write_content(path, content, "a report")
 
     def page(self, source: str) -> str:
         """Return the page."""

@@ -52,7 +52,7 @@ def join(path: Path) -> tuple[int, int]:
         nonlocal rows
         rows = kinds[path.suffix](parts, temporary)
 
-    write_atomically(path, write)
+    write_atomically(path, write, "joined parts")
     return len(parts), rows
 
 

@@ -270,4 +270,4 @@ def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
             if number + 2 > _MOST_ROWS:
                 raise InputError(f"{path}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
             sheet.append([cell(row.get(name)) for name in columns])
-    write_atomically(path, book.save)
+    write_atomically(path, book.save, "rows")

@@ -1,11 +1,11 @@
 """From rows to the same rows with answers: `classify`, and batches for those who have rows."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files.writer import check_output, reading
+from ..files.writer import reading
 from ..head.answers import answers_of, results_of_no_answer
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
@@ -67,15 +67,11 @@ class Classified:
         self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
         self.outcome = ""
         self._rows, self._classifier, self._sink = rows, classifier, sink
-        if sink is not None and sink.path is not None:  # before anything is computed
-            with self._reading():
-                check_output(Path(sink.path))
+        if sink is not None:  # before anything is computed
+            with reading(*rows.source.paths, classifier.loaded.folder):
+                sink.check()
         self._neuron = neuron
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        paths = (*self._rows.source.paths, self._classifier.loaded.folder)
-        return reading(*paths, by="classify")
 
     def __iter__(self) -> Iterator[Record]:
         keys, added = self._rows.keys, self.names.added
@@ -84,7 +80,6 @@ class Classified:
         dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
             self._progress as progress,
-            self._reading(),
             nullcontext(RowOutput(None))
             if self._sink is None
             else self._sink.open(self._request(), columns, added, dialect=dialect) as output,

@@ -12,7 +12,6 @@ from ..files.storage import keep, one_at_a_time, refusal
 from ..files.writer import (
     PARTIAL,
     check_output,
-    check_work,
     finish_work,
     open_work,
     path_in_oserrors,
@@ -47,11 +46,9 @@ def resumable_output(
     `final` of the rows, if it is no plain file of them. Raises
     InputError if another process is writing the file, or if a folder has its name.
     """
-    check_output(final)
-    partial = final.with_name(f"{final.name}.{PARTIAL}")
-    journal = partial.with_name(f"{partial.name}.json")
+    partial, journal, lock = check_resumable(final)
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
-    with one_at_a_time(set_aside(final, "lock"), busy):
+    with one_at_a_time(lock, busy):
         head = json.dumps(request, default=str).encode() + b"\n"
         _begin(partial, journal, head)
         try:
@@ -72,17 +69,28 @@ def resumable_output(
                 remove_work(journal)
             raise
         if finish is None:
-            finish_work(partial, final)
+            finish_work(partial, final, "rows")
         else:
             finish(partial, final)
             remove_work(partial)
         remove_work(journal)
 
 
+def check_resumable(final: Path) -> tuple[Path, Path, Path]:
+    """Return the rows so far, their journal and their lock; InputError if one may not be written.
+
+    An input may be none of these files.
+    """
+    check_output(final, "rows")
+    partial = final.with_name(f"{final.name}.{PARTIAL}")
+    work = partial, partial.with_name(f"{partial.name}.json"), set_aside(final, "lock")
+    for path in work:
+        check_output(path, None)
+    return work
+
+
 def _begin(partial: Path, journal: Path, head: bytes) -> None:
     """Ensure that the file is there, and a journal that begins with the request."""
-    for path in (partial, journal):
-        check_work(path)
     if partial.is_file() and not _begins_with(journal, head):
         if partial.stat().st_size:
             _copy_to_free_name(partial, "is from another command, or other options")

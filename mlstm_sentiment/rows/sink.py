@@ -13,7 +13,7 @@ from ..files.writer import STDOUT, is_stream, open_stream, path_in_oserrors
 from ..reading.records import Record
 from ..reading.row_files import Dialect, RowFormat, RowWriter
 from ..reading.workbooks import write_workbook
-from .resumable_rows import ResumableRows, resumable_output
+from .resumable_rows import ResumableRows, check_resumable, resumable_output
 
 _FORMATS: dict[str, RowFormat] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",
@@ -49,6 +49,11 @@ class Sink:
             raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
         if self.format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
             raise InputError("a workbook cannot be written to a stream; name a file with --output")
+
+    def check(self) -> None:
+        """Raise InputError if the file may not be written."""
+        if self.path is not None and not is_stream(Path(self.path)):
+            check_resumable(Path(self.path))
 
     @contextmanager
     def open(

@@ -1,7 +1,7 @@
 """Classifies the texts of concurrent requests in slices of about a second, in one thread."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import accumulate, takewhile
 from queue import Empty, SimpleQueue
@@ -50,7 +50,8 @@ class Batcher:
     """A queue of requests; `run` answers them a slice at a time, so that none waits for a long one.
 
     A slice takes about a second. Half of it belongs to one request, in turn, and at least one text
-    of it; the other half to those that have the fewest tokens left. A long text takes others along.
+    of it; the other half, which comes first, to those that have the fewest tokens left. A long text
+    takes others along.
 
     classify: returns one row per text, from texts and whether the label is to be one of two sides.
     count_tokens: of each text. Both are called only by the thread that calls `run`.
@@ -143,31 +144,29 @@ class Batcher:
         return chosen
 
     def _answer(self, chosen: list[tuple[Submission, int]]) -> None:
-        """Classify the texts of a slice and deliver what is complete."""
+        """Classify the texts of a slice and deliver what is complete, first what takes little."""
         begin, tokens = time.perf_counter(), 0
-        for sides in (False, True):
-            parts = [part for part in chosen if part[0].sides is sides]
-            if not parts:
-                continue
+        sizes = accumulate(sum(job.left[:count]) for job, count in chosen[1:])
+        few = 1 + sum(size <= self._rate * SLICE_SECONDS / 2 for size in sizes)
+        for parts in (*_by_sides(chosen[1:few]), *_by_sides([*chosen[:1], *chosen[few:]])):
             texts = [
                 text
                 for job, count in parts
                 for text in job.texts[len(job.answers) : len(job.answers) + count]
             ]
             try:
-                rows = iter(self._classify(texts, sides))
+                rows = iter(self._classify(texts, parts[0][0].sides))
             except Exception as error:
                 self._fail([job for job, _ in parts], error)
                 continue
             for job, count in parts:
                 tokens += sum(job.left[:count])
                 job.answers += [next(rows) for _ in range(count)]
+                if len(job.answers) == len(job.texts) and self._leaves(job):
+                    job.rows.set_result(job.answers)
         if tokens:
             measured = tokens / max(time.perf_counter() - begin, 1e-6)
             self._rate = (self._rate + measured) / 2
-        for job, _ in chosen:
-            if len(job.answers) == len(job.texts) and self._leaves(job):
-                job.rows.set_result(job.answers)
 
     def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
         for job in jobs:
@@ -178,3 +177,10 @@ class Batcher:
         """End the wait of a request; return whether anybody still waits for its rows."""
         self._waiting.remove(job)
         return job.rows.set_running_or_notify_cancel()
+
+
+def _by_sides(parts: Sequence[tuple[Submission, int]]) -> Iterator[list[tuple[Submission, int]]]:
+    """Yield the parts of a slice that are classified together."""
+    for sides in (False, True):
+        if same := [part for part in parts if part[0].sides is sides]:
+            yield same

@@ -28,7 +28,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """
     check_finite(path, tensors)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomically(path, partial(_save, contiguous))
+    write_atomically(path, partial(_save, contiguous), "part of a folder")
 
 
 def _save(tensors: dict[str, Tensor], path: Path) -> None:

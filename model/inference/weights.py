@@ -195,7 +195,7 @@ def save_model(
         "text_profile": profile.name,
         "provenance": dict(provenance),
     }
-    write_json(folder / CONFIG_FILE, description)
+    write_json(folder / CONFIG_FILE, description, "part of a folder")
 
 
 def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:

@@ -79,12 +79,14 @@ def test_a_kill_costs_nothing(name, inputs, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in SAMPLED])
 def test_a_kill_at_any_operation_costs_nothing(name, inputs, tmp_path):
     check(name, inputs, tmp_path, most=EVERY)
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize(("name", "ranks"), [("finetune", 1), ("main", 1), ("main", 2)])
 def test_a_kill_at_any_of_60_operations_costs_nothing(name, ranks, inputs, tmp_path):
     check(name, inputs, tmp_path, most=60, ranks=ranks)

@@ -22,6 +22,7 @@ from tests.support.runs import (
     run,
     run_code,
     start,
+    start_ranks,
     terminal,
     trained,
     wait_for,
@@ -99,6 +100,44 @@ def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
     assert "stopped and saved at step" in output
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
+
+
+# Pretrains, but scoring the valid split takes a minute more.
+SCORED_SLOWLY = """
+import runpy, sys, time
+from pathlib import Path
+from model.inference import scoring
+costs_of = scoring.token_costs
+def costs_of_slowly(model, sequences, **options):
+    for costs in costs_of(model, sequences, **options):
+        Path({mark!r}).touch()
+        for _ in range(600):
+            time.sleep(0.1)
+            options["advance"](0)
+        yield costs
+scoring.token_costs = costs_of_slowly
+sys.path[0] = ""
+sys.argv = {words!r}
+runpy.run_path("main.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_an_evaluation_ends_with_a_signal_and_the_resume_repeats_it(whole, folder, ranks):
+    words, mark = list(map(str, small_run(folder, STEPS))), folder.with_name("scoring")
+    code = SCORED_SLOWLY.format(words=words, mark=str(mark))
+    processes = start_ranks(ranks, "-c", code) if ranks > 1 else [start("-c", code)]
+    wait_for(mark, lambda text: True)
+    processes[-1].send_signal(signal.SIGTERM)
+    output = "".join(process.communicate(timeout=30)[0] for process in processes)
+    codes = [process.returncode for process in processes]
+    assert codes == [75] * (ranks - 1) + [0], output
+    assert "stopped and saved at step 10;" in output
+    assert [row["step"] for row in rows_of(folder)] == [4, 8]
+    done(run("main.py", "--resume", folder))
+    if ranks == 1:
+        assert_same_run(folder, whole[0])
+    assert [row["step"] for row in rows_of(folder)] == [row["step"] for row in rows_of(whole[0])]
 
 
 def test_ctrl_c_saves_and_returns_its_exit_code(folder):

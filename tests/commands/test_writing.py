@@ -165,7 +165,7 @@ def test_what_a_command_wrote_it_replaces_and_another_does_not(work, run_here):
         done(run_here(*classify, work / "a.csv"))
     assert_refused(
         run_here("scripts/demo.py", "--model", work / "m", "--output", work / "a.csv"),
-        "a.csv: was written by classify, not by demo",
+        "a.csv: contains rows, not a demo page",
     )
     (work / "a.csv").write_text((work / "a.csv").read_text().replace("positive", "negative"))
     assert_refused(

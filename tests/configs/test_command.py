@@ -127,7 +127,7 @@ import time; from pathlib import Path
 from mlstm_sentiment.commands.program import run
 from mlstm_sentiment.files.storage import write_atomically
 def write(path): path.write_text("a part"); print("begun", flush=True); time.sleep(60)
-run(lambda: write_atomically(Path("answers"), write))
+run(lambda: write_atomically(Path("answers"), write, "a result"))
 """
 
 

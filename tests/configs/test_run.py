@@ -77,7 +77,7 @@ def add_checkpoint(folder, step):
     checkpoint = folder / "checkpoint" / f"step-{step:08d}"
     checkpoint.mkdir(parents=True)
     content = {"format_version": 1, "corpus": CORPUS.fingerprint, "progress": {"step": step}}
-    write_json(checkpoint / TRAINING_FILE, content)
+    write_json(checkpoint / TRAINING_FILE, content, "part of a folder")
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_p
 class AmongMany(World):
     """A rank whose main rank reports that it sees the folder."""
 
-    def broadcast_int(self, number):
+    def broadcast_int(self, number, flag=False):
         return 1
 
 

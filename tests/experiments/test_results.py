@@ -39,7 +39,7 @@ def test_new_results_are_moved_into_the_file_of_their_study(folder):
 def test_a_new_result_stands_for_the_old_one_and_then_replaces_it(folder):
     results.collect()
     path = folder / "results/a.json"
-    write_json(path, {"value": 2.5})
+    write_json(path, {"value": 2.5}, "a result")
     assert results.result_at(path) == {"value": 2.5}
     results.collect()
     assert results.result_at(path) == results.find_result("speed", "a") == {"value": 2.5}

@@ -34,7 +34,7 @@ esac
 # A signal to srun kills the step at once, as the real one does. Only scancel reaches the launchers.
 SRUN = """
 trap 'echo killed >> srun.log; exit 143' TERM
-echo "$@" >> srun.log
+echo "${@//$'\\n'/ }" >> srun.log
 for _ in $(seq 600); do
     if [ -e signalled ]; then echo saved >> srun.log; exit 75; fi
     if [ "${TRAINED:-}" ]; then touch "$MLSTM_TRAINED"; exit "$TRAINED"; fi
@@ -111,6 +111,7 @@ def test_a_signalled_job_saves_and_requeues_itself_alone(
         ({"ENDS": "75"}, 75, True),  # someone signalled the launchers
         ({"ENDS": "0"}, 0, False),
         ({"ENDS": "2"}, 2, False),
+        ({"ENDS": "3"}, 3, False),
         ({"ENDS": "1"}, 1, False),
         ({"TRAINED": "0"}, 0, False),
         ({"TRAINED": "137"}, 0, False),  # with the task of a lost node
@@ -163,11 +164,11 @@ def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mark", "code"), [("", 75), ("open(os.environ['MLSTM_REFUSED'], 'w'); ", 2)]
+    ("mark", "code"), [("", 75), ("open(os.environ['MLSTM_EXIT_CODE'], 'w').write('2'); ", 2)]
 )
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name, mark, code):
-    """A rank that refuses its input sends a signal, too, after it has left a mark."""
+    """A rank that refuses its input sends a signal, too, after it has left its exit code."""
     script = tmp_path / "rank.py"
     script.write_text(
         f"import os, signal, sys, time; {mark}\n"
@@ -176,6 +177,12 @@ def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name, mark, code):
     )
     done = run_elastic(*ONE_PROCESS, script)
     assert (done.returncode, done.stdout) == (code, "heard\n"), done.stderr
+
+
+def test_a_model_worth_nothing_ends_the_launcher_and_is_not_trained_again(tmp_path):
+    done = run_elastic(*ONE_PROCESS, *small_run(tmp_path / "run", 2))
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.count("no model: the last one is worse than unigrams") == 1
 
 
 @pytest.mark.parametrize(

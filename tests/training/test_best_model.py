@@ -114,7 +114,7 @@ def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
     before = trainer.model.decoder.weight.detach().clone()
     trainer.train(as_batch(make_window(seed=1), CPU))
 
-    def kill(path, content):
+    def kill(path, content, kind):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("model.inference.weights.write_json", kill)

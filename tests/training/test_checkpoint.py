@@ -205,7 +205,7 @@ def test_another_number_of_optimiser_states_is_refused(checkpoints, small_split)
     description = read_json(path)  # one state: as before there were groups
     assert description["format_version"] == 1
     assert "optimizer_states" not in description
-    write_json(path, description | {"format_version": 2, "optimizer_states": 4})
+    write_json(path, description | {"format_version": 2, "optimizer_states": 4}, "part of a folder")
     with pytest.raises(InputError, match=r"\.json: optimizer_states is 4; this run has 1$"):
         checkpoints.restore(make_trainer())
     alone = make_trainer(parallel=ParallelConfig(combine="adasum"))
@@ -313,7 +313,7 @@ def test_the_origin_of_the_first_weights_is_kept_with_the_run(checkpoints, small
         path = checkpoints.complete()[-1] / "training.json"
         content = read_json(path)
         del content["progress"]["began_from"]  # as before there was one
-        write_json(path, content)
+        write_json(path, content, "part of a folder")
     assert checkpoints.restore(resumed)
     assert resumed.progress.began_from == origin
 

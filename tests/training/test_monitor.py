@@ -23,7 +23,7 @@ from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run, tr
 from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer
 from training.evaluation import EvaluateConfig
 from training.monitor import SAMPLE_LENGTH, Monitor
-from training.parallel.distributed import World
+from training.parallel.distributed import TimeIsUp, World
 from training.probe import Probe
 from training.trainer import Diverged
 
@@ -109,15 +109,16 @@ class CountingWorld(World):
 
     barriers = 0
 
-    def barrier(self):
+    def barrier(self, flag=False):
         object.__setattr__(self, "barriers", self.barriers + 1)
+        return flag
 
 
 def test_ranks_synchronize_after_every_part_of_an_examination(sets):
     trainer, world = make_trainer(), CountingWorld(0, 1, CPU)
     config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
     monitor = Monitor(config, open_corpus(CORPUS), world)
-    characters = len(monitor.sample(trainer.model))
+    characters = len(monitor.sample(trainer.model, world.barrier))
     assert characters == world.barriers <= SAMPLE_LENGTH
     before, parts = world.barriers, []
     monitor.probe.measure(trainer.model, lambda: parts.append(world.barriers))
@@ -126,6 +127,18 @@ def test_ranks_synchronize_after_every_part_of_an_examination(sets):
     board = SimpleNamespace(add_text=lambda *_: None)
     monitor.show(trainer, SimpleNamespace(board=board))
     assert world.barriers - before > len(parts)
+
+
+def test_an_examination_ends_when_the_time_is_up(sets):
+    trainer, asked = make_trainer(), []
+    config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
+    monitor = Monitor(config, open_corpus(CORPUS), ALONE)
+    log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
+    for most in (3, SAMPLE_LENGTH + 3):  # in the sample; in the probe
+        asked.clear()
+        with pytest.raises(TimeIsUp):
+            monitor.show(trainer, log, lambda most=most: asked.append(1) or len(asked) > most)
+        assert len(asked) == most + 1
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):

@@ -5,6 +5,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -13,7 +14,7 @@ from mlstm_sentiment.errors import InputError
 from model.inference.weights import model_digest
 from model.layers.language_model import LanguageModel
 
-from .distributed import World
+from .distributed import TimeIsUp, World, never
 
 log = logging.getLogger(__name__)
 
@@ -25,22 +26,29 @@ _PERMANENT = (
 )
 
 
-def run_on_main(world: World, act: Callable[[], object]) -> str:
+def run_on_main(
+    world: World, act: Callable[[], object], is_time_up: Callable[[], bool] = never
+) -> str:
     """Run `act` on the main rank only; return its result, as text, on every rank.
 
     An InputError of `act` is raised on every rank, so that none waits for one that has ended. So is
     an OSError about a path that cannot be used. If `act` takes long, it calls `world.barrier`
-    between its parts, which restarts the timeout of the other ranks.
+    between its parts, which restarts the timeout of the other ranks, and says whether one of them
+    has no more time (`is_time_up`). A TimeIsUp of `act` is raised on every rank, too.
     """
     if world.size == 1:
         return _result_of(act)
-    answer = {}
+    answer: dict[str, Any] = {}
     if world.is_main:
         try:
             answer = {"result": _result_of(act)}
         except InputError as error:
             answer = {"refusal": str(error)}
-    answer = json.loads(_text_from_main(world, json.dumps(answer)))
+        except TimeIsUp:
+            answer = {"time_is_up": True}
+    answer = json.loads(_text_from_main(world, json.dumps(answer), is_time_up))
+    if "time_is_up" in answer:
+        raise TimeIsUp
     if "refusal" in answer:
         raise InputError(answer["refusal"])
     return str(answer["result"])
@@ -56,12 +64,12 @@ def _result_of(act: Callable[[], object]) -> str:
         raise InputError(f"{error.filename}: {error.strerror}") from error
 
 
-def _text_from_main(world: World, text: str) -> str:
+def _text_from_main(world: World, text: str, is_time_up: Callable[[], bool]) -> str:
     """Return the main rank's text, which is ASCII and not empty."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
     size = world.broadcast_int(len(content))
     while not size:  # 0 is only a barrier: the main rank is still at work
-        size = world.broadcast_int(0)
+        size = world.broadcast_int(0, is_time_up())
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)
     return bytes(buffer.tolist()).decode("ascii")

@@ -7,7 +7,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -39,7 +39,17 @@ _SHARED_STORE = (
 )
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
 _COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
+_SECONDS_TO_ASK = 5.0  # between two questions of all ranks whether the time is up
 _LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
+
+
+def never() -> bool:
+    """Return False: the time is not up."""
+    return False
+
+
+class TimeIsUp(Exception):
+    """A signal has ended, on every rank, a measurement that the next start repeats."""
 
 
 class MissingGpu(InputError):
@@ -84,13 +94,16 @@ class World:
         """Return a rank's contiguous slice of `items`."""
         return self.lane_split(rank, self.size, items)
 
-    def broadcast_int(self, number: int) -> int:
-        """Broadcast an int from rank 0 (also a barrier)."""
-        return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
+    def broadcast_int(self, number: int, flag: bool = False) -> int:
+        """Broadcast an int from rank 0 (also a barrier); flag: this rank's, for a `barrier`."""
+        return self._sum_of(number * self.is_main, flag)[0]
 
-    def barrier(self) -> None:
-        """Return when all ranks have called this."""
-        self.broadcast_int(0)
+    def barrier(self, flag: bool = False) -> bool:
+        """Return, when all ranks have called this, whether one of them set its flag."""
+        return self._sum_of(0, flag)[1] > 0
+
+    def _sum_of(self, *numbers: int) -> list[int]:
+        return self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
 
     def finish(self, work: dist.Work | None) -> None:
         """Wait for a collective whose result is read immediately.
@@ -148,17 +161,19 @@ class WaitingTogether:
     """Makes ranks that have finished their part of the work wait for the others.
 
     Each rank calls `working` often while it works, and `finished` at its end. The ranks synchronize
-    regularly, so that no wait for a peer reaches the timeout.
+    regularly, so that no wait for a peer reaches the timeout. is_time_up: of this rank. Once it is,
+    both raise TimeIsUp on every rank.
     """
 
-    def __init__(self, world: World):
-        self.world = world
-        self._every = world.timeout.total_seconds() / 4
+    def __init__(self, world: World, is_time_up: Callable[[], bool] = never):
+        self.world, self.is_time_up = world, is_time_up
+        most = min(world.timeout.total_seconds() / 4, _SECONDS_TO_ASK)
+        self._every = most if world.size > 1 else 0.0
         self._barrier_time = time.monotonic()
 
     def working(self) -> None:
         """Synchronize if that is due."""
-        if self.world.size > 1 and time.monotonic() - self._barrier_time > self._every:
+        if time.monotonic() - self._barrier_time >= self._every:
             self._all_finished(False)
 
     def finished(self) -> None:
@@ -167,10 +182,12 @@ class WaitingTogether:
             pass
 
     def _all_finished(self, own: bool) -> bool:
-        flag = torch.tensor(int(own), device=self.world.device)
-        everyone = int(self.world.sum(flag)) == self.world.size
+        flags = torch.tensor([own, self.is_time_up()], dtype=torch.int64, device=self.world.device)
+        finished, stopping = self.world.sum(flags).tolist()
         self._barrier_time = time.monotonic()
-        return everyone
+        if stopping and finished < self.world.size:
+            raise TimeIsUp
+        return finished == self.world.size
 
 
 class AsyncFlags:

@@ -7,8 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.errors import WRONG_REQUEST, InputError
+from mlstm_sentiment.files.writer import write_content, write_json
 
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
@@ -44,11 +44,17 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         details = {"py_callstack": line, "timestamp": str(int(time.time()))}
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
-            write_json(Path(file), {"message": message}, owned=True)
-    if isinstance(error, InputError) and may_restart():  # the same input would be refused again
-        if mark := os.environ.get("MLSTM_REFUSED"):  # of scripts/elastic.sh
+            write_json(Path(file), {"message": message}, None)
+    if isinstance(error, InputError):  # the same input would be refused again
+        end_launcher(WRONG_REQUEST)
+
+
+def end_launcher(code: int) -> None:
+    """End a launcher that would start this process again in vain, with this exit code."""
+    if may_restart():
+        if file := os.environ.get("MLSTM_EXIT_CODE"):  # of scripts/elastic.sh
             with suppress(OSError):
-                Path(mark).touch()
+                write_content(Path(file), str(code), None)
         os.kill(os.getppid(), signal.SIGTERM)
 
 

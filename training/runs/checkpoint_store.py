@@ -84,7 +84,7 @@ class CheckpointStore:
         """
         with whole_folder(step_folder(self.folder, step), CHECKPOINT_FILES) as partial:
             yield partial
-            write_json(partial / TRAINING_FILE, description)
+            write_json(partial / TRAINING_FILE, description, "part of a folder")
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
         self._remove_outdated()

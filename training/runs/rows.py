@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import open_work, write_atomically
+from mlstm_sentiment.files.writer import open_work, write_content
 
 _MOST_ROW_BYTES = 1 << 20
 
@@ -50,7 +50,7 @@ def keep_rows(path: Path, last_step: int) -> None:
     if not path.exists() or os.path.getsize(path) == 0:
         return
     rows = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
-    write_atomically(path, lambda temporary: temporary.write_bytes(rows), owned=True)
+    write_content(path, rows, None)
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from mlstm_sentiment.files.storage import (
     lock_folder,
     recover_folders,
 )
-from mlstm_sentiment.files.writer import check_folder, check_work
+from mlstm_sentiment.files.writer import check_folder, check_output
 
 from .settings import read_keys
 
@@ -96,7 +96,7 @@ class RunDirectory:
         """Raise InputError if writing here would change or delete files of another origin."""
         checkpoints = self.checkpoints.glob("*") if self.checkpoints.is_dir() else ()
         for file in (self.config, self.metrics):
-            check_work(file)
+            check_output(file, None)
         for folder in (self.checkpoints, self.model, self.tensorboard, *checkpoints):
             check_folder(folder)
         check_replaceable(self.model, self.MODEL_FILES)

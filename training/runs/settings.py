@@ -12,7 +12,7 @@ import tomli_w
 
 from mlstm_sentiment.bounds import fill
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import write_content
 
 Settings = TypeVar("Settings")
 _MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
@@ -59,7 +59,7 @@ def _near(path: Path, shipped: Path | None) -> str:
 def save_toml(path: Path, settings: Any) -> None:
     """Write a dataclass of dataclasses; a key that is None is left out."""
     content = tomli_w.dumps(_plain(asdict(settings)))
-    write_atomically(path, lambda file: file.write_text(content, encoding="utf-8"), owned=True)
+    write_content(path, content, None)
 
 
 def _plain(section: dict[str, Any]) -> dict[str, Any]:

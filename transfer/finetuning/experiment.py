@@ -71,7 +71,7 @@ def run_finetuning(
             if not tuner.is_done:
                 return None
         results = {**describe(tuner, directory, sets, device), "model": source}
-        write_json(directory.results, results)
+        write_json(directory.results, results, "a transfer")
         return results
 
 
@@ -170,7 +170,7 @@ def describe(
     areas = per_unit_auc(features["val"], parts["val"].labels, units)
     limits = per_unit_limit(features["val"], units)
     save_areas(directory.model / FOLDER, areas, limits)
-    write_atomically(directory.choices, lambda path: _save_arrays(path, choices))
+    write_atomically(directory.choices, lambda path: _save_arrays(path, choices), "a transfer")
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,

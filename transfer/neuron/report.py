@@ -39,7 +39,7 @@ def check_figures(folder: Path) -> None:
     """Raise InputError before long work if the figures would replace what this did not write."""
     check_folder(folder)
     for name in FIGURES:
-        check_output(folder / f"{name}.png")
+        check_output(folder / f"{name}.png", "a picture")
 
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {

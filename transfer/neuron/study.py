@@ -85,7 +85,7 @@ def run_study(
         for name, measure in parts.items():
             log.info("measuring: %s", name.replace("_", " "))
             results[name] = measure()
-        write_json(output / "neuron.json", results)
+        write_json(output / "neuron.json", results, "a result")
         return results
 
 

@@ -72,7 +72,7 @@ def add(folder: Path, point: Point, settings: Settings, outcome: Repeat | str) -
         "repeats": repeats,
         "origin": describe_origin(),
     }
-    write_json(path_of(folder, point), content)
+    write_json(path_of(folder, point), content, "a result")
     return content
 
 

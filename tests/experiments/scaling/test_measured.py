@@ -114,14 +114,14 @@ def test_sweeps_that_tell_too_little_are_refused():
 def folder(tmp_path):
     (tmp_path / "sweep").mkdir()
     for point in POINTS:
-        write_json(tmp_path / "sweep" / f"{point.name}.json", simulated(point))
+        write_json(tmp_path / "sweep" / f"{point.name}.json", simulated(point), "a result")
     return tmp_path / "sweep"
 
 
 def test_the_command_writes_numbers(folder, tmp_path, capsys):
     output = tmp_path / "fit.json"
     failed = {**simulated(POINTS[3]), "failure": "out of memory", "summary": None, "repeats": []}
-    write_json(folder / f"{POINTS[3].name}.json", failed)
+    write_json(folder / f"{POINTS[3].name}.json", failed, "a result")
     measured.explain(measured.Options(sweep=folder, output=output))
     result = read_json(output)
     assert result["parameters"] == pytest.approx(TRUTH, rel=1e-3)
@@ -133,11 +133,11 @@ def test_the_command_writes_numbers(folder, tmp_path, capsys):
 
 def test_unlike_or_failed_sweeps_are_refused(folder):
     other = {**simulated(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
-    write_json(folder / f"{POINTS[0].name}.json", other)
+    write_json(folder / f"{POINTS[0].name}.json", other, "a result")
     with pytest.raises(InputError, match="different settings"):
         measured.explain(measured.Options(sweep=folder))
     for path in folder.glob("*.json"):
-        write_json(path, {**read_json(path), "summary": None})
+        write_json(path, {**read_json(path), "summary": None}, "a result")
     with pytest.raises(InputError, match="all points failed"):
         measured.explain(measured.Options(sweep=folder))
 

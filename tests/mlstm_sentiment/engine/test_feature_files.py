@@ -38,7 +38,7 @@ def write(path, reading, advance=lambda count: None):
 
 def test_a_file_is_whole_or_not_there(tmp_path, reading, small_model):
     path, counts = tmp_path / "x.npy", []
-    write_atomically(path, lambda file: file.write_bytes(b"before"))
+    write_atomically(path, lambda file: file.write_bytes(b"before"), "features")
 
     def stop(count):
         counts.append(count)

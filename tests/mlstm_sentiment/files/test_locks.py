@@ -47,7 +47,7 @@ def test_a_holder_that_has_just_started_is_named_too(tmp_path):
     """The lock is taken first, and the record of its holder is written then."""
     record = {"pid": 12, "host": "a", "since": "now"}
     with filelock.FileLock(tmp_path / LOCK_FILE):
-        writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record))
+        writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record, None))
         writer.start()
         with pytest.raises(InputError, match="in use by process 12 on a"), lock_folder(tmp_path):
             pass

@@ -94,10 +94,11 @@ def test_integers_of_other_bits_are_refused(tmp_path, small_model, bits, version
     description = read_json(tmp_path / CONFIG_FILE)
     assert description["format_version"] == version
     for wrong in (7, True, "6", 6.0, None):
-        write_json(tmp_path / CONFIG_FILE, {**description, "bits": wrong})
+        write_json(tmp_path / CONFIG_FILE, {**description, "bits": wrong}, "part of a folder")
         with pytest.raises(InputError, match=r"config\.json: bits is .*; it must be one of 8, "):
             load_model(tmp_path)
-    write_json(tmp_path / CONFIG_FILE, {**description, "bits": 6 if bits == 8 else 8})
+    other = {**description, "bits": 6 if bits == 8 else 8}
+    write_json(tmp_path / CONFIG_FILE, other, "part of a folder")
     with pytest.raises(InputError, match=r"tensor .* is .*, but the description asks for"):
         load_model(tmp_path)
 

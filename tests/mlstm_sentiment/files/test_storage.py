@@ -26,14 +26,14 @@ from tests.support.runs import ROOT
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "a.json"
-    write_json(path, {"a": 1})
+    write_json(path, {"a": 1}, "a result")
 
     def fail(temporary):
         temporary.write_text("half")
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        write_atomically(path, fail)
+        write_atomically(path, fail, "a result")
     assert read_json(path) == {"a": 1}
     assert [item.name for item in contents(tmp_path)] == ["a.json"]
 
@@ -44,7 +44,7 @@ def test_files_are_as_readable_as_any_other(tmp_path):
     def write_private(temporary):
         temporary.touch(mode=0o600)
 
-    write_atomically(tmp_path / "a", write_private)
+    write_atomically(tmp_path / "a", write_private, "a result")
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
@@ -53,7 +53,7 @@ def test_writing_leaves_the_umask_alone(tmp_path):
     called = []
     sys.setprofile(lambda frame, event, called_one: called.append(called_one))
     try:
-        write_json(tmp_path / "a.json", {})
+        write_json(tmp_path / "a.json", {}, "a result")
     finally:
         sys.setprofile(None)
     assert os.replace in called
@@ -65,7 +65,7 @@ import sys
 from pathlib import Path
 from mlstm_sentiment.files.storage import write_json
 
-write_json(Path(sys.argv[1]), {"by": "the second"})
+write_json(Path(sys.argv[1]), {"by": "the second"}, "a result")
 """
 
 
@@ -77,7 +77,7 @@ def test_two_processes_may_write_one_file(tmp_path):
         subprocess.run([sys.executable, "-c", WRITER, path], cwd=ROOT, check=True)
         assert read_json(path) == {"by": "the second"}
 
-    write_atomically(path, write_while_another_does)
+    write_atomically(path, write_while_another_does, "a result")
     assert read_json(path) == {"by": "the first"}
     assert list(contents(tmp_path)) == [path]
 
@@ -87,7 +87,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path):
     for file in (left, other):
         file.write_text("half")
 
-    write_atomically(path, lambda temporary: temporary.write_text("whole"))
+    write_atomically(path, lambda temporary: temporary.write_text("whole"), "a result")
     assert contents(tmp_path) == [other, path]
 
 
@@ -281,7 +281,7 @@ def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_pa
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
     output = tmp_path / "nowhere" / "answers.csv"
     with pytest.raises(FileNotFoundError) as error:
-        write_atomically(output, lambda path: path.write_text("a"))
+        write_atomically(output, lambda path: path.write_text("a"), "a result")
     assert error.value.filename == str(output)
 
 
@@ -290,7 +290,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    write_json(pipe, {"a": 1})
+    write_json(pipe, {"a": 1}, "a result")
     assert json.loads(os.read(reader, 100)) == {"a": 1}
     os.close(reader)
     assert pipe.is_fifo()
@@ -302,7 +302,7 @@ def test_what_others_write_into_an_open_file_stays(tmp_path):
     """An example is `(echo before; command --output /dev/stdout; echo after) > log`."""
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     os.write(log, b"before\n")
-    write_json(Path(f"/dev/fd/{log}"), {"a": 1})
+    write_json(Path(f"/dev/fd/{log}"), {"a": 1}, "a result")
     os.write(log, b"after\n")
     os.close(log)
     content = (tmp_path / "log").read_text()
@@ -314,7 +314,7 @@ def test_what_others_write_into_an_open_file_stays(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_device_that_is_full_is_named():
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
-        write_json(Path("/dev/full"), {"a": 1})
+        write_json(Path("/dev/full"), {"a": 1}, "a result")
 
 
 FULL = (errno.ENOSPC, "No space left on device")
@@ -339,7 +339,7 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
 
     def fill():
         if kind == "file":
-            write_atomically(path, fail)
+            write_atomically(path, fail, "a result")
         with whole_folder(path, ("*",)):
             fail()
 
@@ -386,7 +386,7 @@ def test_an_original_that_cannot_be_read_is_named(tmp_path):
 @pytest.mark.usefixtures("largest_file")
 def test_an_array_that_does_not_fit_is_named(tmp_path):
     with pytest.raises(OSError, match=r"is the disk full.: '.*/a\.npy'$"):
-        write_atomically(tmp_path / "a.npy", write_array)
+        write_atomically(tmp_path / "a.npy", write_array, "a result")
     assert not list(contents(tmp_path))
 
 

@@ -226,7 +226,7 @@ def interrupt(final, request, content=b"begun"):
 
 def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
     final, partial = tmp_path / "out.csv", tmp_path / "out.csv.partial"
-    write_atomically(final, lambda file: file.write_text("old"))
+    write_atomically(final, lambda file: file.write_text("old"), "rows")
     with caplog.at_level(logging.INFO):
         interrupt(final, {"a": 1})
     assert f"{partial}: kept; the same command continues after its rows" in caplog.text

@@ -11,6 +11,7 @@ import filelock
 import pytest
 
 from mlstm_sentiment import compiled_code
+from mlstm_sentiment.files.writer import RECORD
 from model.kernels import compilation
 from tests.model.kernels.compilers import broken_compiler, quick_compiler
 from tests.support.runs import run_code, start
@@ -177,7 +178,7 @@ def test_the_cache_is_made_for_its_user_alone(built):
     _, library = built
     assert library.parent.stat().st_mode & 0o777 == 0o700
     assert library.stat().st_mode & 0o022 == 0
-    assert {path.suffix for path in library.parent.iterdir()} >= {".so", ".sha256"}
+    assert {path.suffix for path in library.parent.iterdir()} >= {".so", ".jsonl"}
 
 
 # Cut after it was made, as a full disk or a crash leaves it: loaded, it would end the process.
@@ -186,7 +187,7 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     build, library = built
     monkeypatch.undo()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    digest = library.with_suffix(".sha256")
+    digest = library.with_name(RECORD)
     if damage == "cut":
         os.truncate(library, library.stat().st_size // 2)
     elif damage == "digest lost":
