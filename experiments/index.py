@@ -15,6 +15,7 @@ from experiments.reproduction.answer import (
     one_unit,
     reproduced,
 )
+from experiments.reproduction.page import shipped_score
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, percent
 from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS
@@ -87,6 +88,8 @@ def summary() -> str:
             f"level; word counts have {words}",
         ],
     ]
+    scores = [shipped_score(model) for model in ours]
+    rows.append(["**score**: bits, SST, IMDB, CR", "1", *scores, "one unit by the papers' rule"])
     head = ["what", "published", *(f"`{model}`" for model in ours), "our better one"]
     return markdown(head, rows, "lrrrl")
 
