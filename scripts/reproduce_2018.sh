@@ -8,8 +8,8 @@
 #   papers   4,096 units, 38.3 G characters: prints what it costs, and trains with Slurm
 #   DIR      reviews* or amazon_* (any format of prepare_corpus.py), and sst/, imdb/, cr/ with the
 #            files that experiments/reproduction/README.md names. Absent: generated reviews for
-#            minutes; otherwise data/, into which SST, IMDB and Amazon's reviews of musical
-#            instruments are downloaded.
+#            minutes; otherwise data/reproduce_2018, into which SST, IMDB and Amazon's reviews of
+#            musical instruments are downloaded.
 # environment: PYTHON, an interpreter with requirements.txt. Default: .venv, made if absent.
 set -euo pipefail
 
@@ -59,7 +59,7 @@ if [ -z "$data" ] && [ "$budget" = minutes ]; then
     "$PYTHON" scripts/synthesize_reviews.py --output "$data/sst"
 elif [ -z "$data" ]; then
     step "downloads"
-    data=data
+    data=data/reproduce_2018
     for name in sst imdb amazon:Musical_Instruments; do
         "$PYTHON" scripts/download_data.py "$name" --output "$data" # what is there already is used
     done
@@ -75,12 +75,11 @@ elif [ "$budget" != minutes ]; then
     echo "error: $data: has no reviews*; see docs/your_reviews.md" >&2
     exit 2
 fi
-if [ "$budget" = papers ] && [ ! -d "$run/model" ]; then
-    sbatch --wait scripts/slurm/train.sbatch "${recipe[@]}" --run-dir "$run"
-elif [ -f "$run/config.toml" ]; then
-    "$PYTHON" main.py --resume "$run"
-else
-    "$PYTHON" main.py "${recipe[@]}" --run-dir "$run"
+recipe+=(--run-dir "$run" --if-exists resume)
+if [ "$budget" != papers ]; then
+    "$PYTHON" main.py "${recipe[@]}"
+elif command -v sbatch > /dev/null; then # otherwise the run comes from elsewhere
+    sbatch --wait scripts/slurm/train.sbatch "${recipe[@]}"
 fi
 
 step "transfer"

@@ -18,19 +18,15 @@ from mlstm_sentiment.files.writer import write_json
 from tests.support.runs import ROOT, done
 
 SCRIPT = ROOT / "scripts/reproduce_2018.sh"
-# In place of the interpreter: notes each command, leaves what the next one looks for, and ends
-# with 1 at the command whose number is in $FAIL.
+# In place of the interpreter: notes each command, leaves what the script looks for, and ends with 1
+# at the command whose number is in $FAIL.
 STAND_IN = """#!/usr/bin/env bash
 echo "$*" >> "$LOG"
 mkdir -p "$OUT"
-case "$*" in
-    *--run-dir*) mkdir -p "$OUT/run"; touch "$OUT/run/config.toml" ;;
-    scripts/neuron.py*) mkdir -p "$OUT/neuron/figures" ;;
-esac
 [ "$(wc -l < "$LOG")" != "${FAIL:-}" ] || exit 1
 case "$*" in
     scripts/synth*) mkdir -p "$OUT/generated/sst" ;;
-    scripts/neuron.py*) touch "$OUT/neuron/figures/by_labels.png" ;;
+    scripts/neuron.py*) mkdir -p "$OUT/neuron/figures"; touch "$OUT/neuron/figures/by_labels.png" ;;
 esac
 """
 
@@ -64,7 +60,6 @@ def repeat(tmp_path):
 def test_it_goes_on_after_a_failure_at_any_step(repeat, tmp_path):
     _, whole = repeat()
     assert whole[-1].startswith("-m experiments.reproduction.page")
-    (trained,) = (step for step, line in enumerate(whole, 1) if "main.py" in line)
     for step in range(1, len(whole) + 1):
         shutil.rmtree(tmp_path / "output")
         process, ran = repeat(fail=str(step))
@@ -72,7 +67,6 @@ def test_it_goes_on_after_a_failure_at_any_step(repeat, tmp_path):
         process, ran = repeat()
         assert process.returncode == 0
         assert ran[-1] == whole[-1]
-        assert any(line.startswith("main.py --resume") for line in ran) is (step >= trained)
 
 
 def test_the_files_of_a_folder_are_used_as_far_as_they_are_there(repeat, tmp_path):
@@ -102,10 +96,11 @@ def test_papers_prints_the_cost_and_trains_where_there_is_slurm(repeat, tmp_path
     data = tmp_path / "data"
     (data / "sst").mkdir(parents=True)
     (data / "reviews.jsonl").touch()
-    for submitted in (1, 0):  # the second time, the model is there
+    for submitted in (1, 0):  # the second time, somewhere else
         process, ran = repeat("--budget", "papers", "--data", data)
         assert sum(line.startswith("sbatch --wait") for line in ran) == submitted
         assert ran[-1].startswith("-m experiments.reproduction.page")
+        sbatch.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(
