@@ -99,7 +99,7 @@ def folders() -> str:
     speed = read_result("speed", "training_fp32_1024")["ratios"]
     fit = read_result("scaling", "published")
     ours, words = (read_result("default_model", m)["sets"]["sst"] for m in ("stars_1024", "nb"))
-    tour, first = read_result("tour", "transfer"), read_result("tour", "first_answer")["first"]
+    tour = read_result("tour", "transfer")
     rows = [
         (
             "reproduction",
@@ -143,8 +143,7 @@ def folders() -> str:
         (
             "tour",
             "What results does the first command of the repository give?",
-            f"{percent(tour['test_accuracy'])} % correct on the embedded reviews; a first answer "
-            f"after {first['seconds']:.0f} seconds.",
+            f"{percent(tour['test_accuracy'])} % correct on the embedded reviews.",
         ),
     ]
     lines = [[f"[{name}]({name}/README.md)", *words] for name, *words in rows]
