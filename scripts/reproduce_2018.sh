@@ -86,8 +86,9 @@ step "transfer"
 for name in sst cr imdb; do
     [ ! -d "$data/$name" ] || [ "$budget $name" = "minutes imdb" ] || tasks+=("$name")
 done
-"$PYTHON" -m experiments.reproduction.run --model "$run" --name model --data "$data" \
-    --work "$output/features" --results "$output/results" --untrained 1 ${tasks[@]+--tasks "${tasks[@]}"}
+"$PYTHON" -m experiments.reproduction.run --model "$run" --name model --data "$data" --untrained 1 \
+    --without-words --work "$output/features" --results "$output/results" \
+    ${tasks[@]+--tasks "${tasks[@]}"}
 
 if [ -d "$data/sst" ] && [ ! -f "$output/neuron/figures/by_labels.png" ]; then
     step "neuron"

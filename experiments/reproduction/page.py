@@ -148,7 +148,7 @@ def page_of(folder: Path, results: Mapping[str, Any], rows: Sequence[Compared]) 
         "Speed relative to one GPU, as published and as the performance model has it.",
         *_scaling(folder),
         "## Origin",
-        f"{origins(results)} On {processor}. The sets with word baselines: "
+        f"{origins(results)} On {processor}. All published figures of these sets: "
         f"[table.png](results/{MODEL}/table.png).",
     ]
     return "\n\n".join(parts) + "\n"
