@@ -198,3 +198,5 @@ def test_minutes_ends_with_a_page_after_a_kill(tmp_path):
     for name in ("ranking", "histogram", "by_units", "by_labels"):
         assert f"neuron/figures/{name}.png" in (tmp_path / "output/page.md").read_text()
         assert (tmp_path / f"output/neuron/figures/{name}.png").is_file()
+    done(subprocess.run(words, env=environment, capture_output=True, text=True))
+    assert read_json(tmp_path / "output/score.json")["rows"] == result["rows"]

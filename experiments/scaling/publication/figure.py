@@ -7,6 +7,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from transfer.plots import save_png
+
 from . import puri
 
 BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
@@ -37,7 +39,7 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="#dddddd", linewidth=0.5)
-    figure.savefig(path, dpi=150)
+    save_png(figure, path)
 
 
 def draw_curve(
