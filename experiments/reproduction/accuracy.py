@@ -48,8 +48,11 @@ def measure_accuracy(
     majority = [
         majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)) for fold in task.folds
     ]
-    blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
-    learned_nothing = {"untrained": over_draws(blank, tested)} if blank else {}
+    blank = [untrained_accuracies(task, loaded, cache, seed) for seed in range(untrained)]
+    learned_nothing = {
+        name: over_draws([each[name] for each in blank], tested)
+        for name in (blank[0] if blank else ())
+    }
     return {
         "task": task.name,
         "folds": len(task.folds),
@@ -72,17 +75,22 @@ def features_of(
     return Examples(features, task.texts.labels)
 
 
-def untrained_accuracy(
+def untrained_accuracies(
     task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, seed: int
-) -> float:
-    """Return the accuracy of an untrained model over all folds."""
+) -> dict[str, float]:
+    """Return the accuracies of an untrained model over all folds: of all units, and of one."""
     blank = untrained_like(loaded, seed)
     examples = features_of(task, loaded, cache, blank)
-    right = 0.0
+    right = {"untrained": 0.0, "untrained_one_unit": 0.0}
     for fold in task.folds:
         train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
-        right += float(fit_regression(train, val).correct(test).sum())
-    return right / sum(len(fold.test) for fold in task.folds)
+        regression = fit_regression(train, val)
+        neuron = find_neuron(regression, train, val)
+        right["untrained"] += float(regression.correct(test).sum())
+        alone = neuron.regression.correct(neuron.column(test))
+        right["untrained_one_unit"] += float(alone.sum())
+    tested = sum(len(fold.test) for fold in task.folds)
+    return {name: count / tested for name, count in right.items()}
 
 
 def over_folds(right: list[np.ndarray], folds: list[Fold]) -> dict[str, Any]:

@@ -46,6 +46,8 @@ class Options:
     """Names of sets; absent, those whose files exist."""
     untrained: NonNegativeInt = 3
     """Seeds of the untrained baseline; each processes all texts. 0: without it."""
+    without_words: bool = False
+    """Leave out the word baselines, which take minutes for a set of ten folds."""
     precision: Precision = "fp32"
     """Number format of the model's matrix products; int8 takes a third of the time on IMDB."""
     results: Path = HERE / "results"
@@ -64,7 +66,7 @@ def reproduce(options: Options) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):
         task = SETS[name].read(options.data)
-        words = words_of(task, options.results)
+        words = {} if options.without_words else words_of(task, options.results)
         started = perf_counter()
         result = measure(task, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run

@@ -1,21 +1,17 @@
 """Measure the baselines on the published sets that read no model, only words or characters.
 
-python -m experiments.reproduction.words --data DATA
-
-It is measured once for a set, and stands in the table of every model:
-results/tfidf/<task>.json next to the folders of the models. This command measures it again.
+They are measured once for a set, by the first model's `run`, and stand in the table of every model:
+results/tfidf/<task>.json next to the folders of the models. Remove it to measure again.
 """
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
-from configs import command
 from data_utils.provenance import describe_origin
 from experiments.baselines import BASELINES
-from experiments.published_sets import SETS, PublishedTask, present
+from experiments.published_sets import SETS, PublishedTask
 from experiments.results import result_at
 from mlstm_sentiment.files.writer import write_json
 from transfer.baselines import Baseline, baseline_choices
@@ -23,32 +19,7 @@ from transfer.baselines import Baseline, baseline_choices
 from .accuracy import over_folds, sizes
 from .emotions import by_words, scores_of
 
-HERE = Path(__file__).resolve().parent
 FOLDER = "tfidf"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Measure the baselines of words on the published sets."""
-
-    data: Path
-    """The folder that holds a folder for each set: sst/, mr/, ..."""
-    tasks: tuple[Literal[*SETS], ...] = ()  # type: ignore[valid-type]
-    """Names of sets; absent, those whose files exist."""
-    results: Path = HERE / "results"
-    """The folder of the models' results."""
-
-
-def main() -> None:
-    options = command.parse(Options, __doc__)
-    for name in options.tasks or present(options.data):
-        result = measure_words(SETS[name].read(options.data), options.results)
-        numbers = {
-            row: {key: value for key, value in result[row].items() if key != "right"}
-            for row in BASELINES
-            if row in result
-        }
-        print(name, numbers, flush=True)
 
 
 def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
@@ -120,7 +91,3 @@ def f1_by_words(tweets: PublishedTask, baseline: Baseline) -> dict[str, Any]:
     """Return the measures of E-c."""
     (fold,) = tweets.folds
     return scores_of(tweets.texts.labels[fold.test], by_words(tweets.sets, baseline))
-
-
-if __name__ == "__main__":
-    command.run(main)

@@ -1,7 +1,5 @@
 """Make the tables of README.md."""
 
-from statistics import median
-
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, origins
 
@@ -25,23 +23,4 @@ def transfer() -> str:
     return (
         f"{markdown(['test accuracy, per cent', ''], rows)}\n\nAt {bits:.3f} bits per character on "
         f"the valid split. {origins({'transfer': result})}"
-    )
-
-
-def first_answer() -> str:
-    """Return how long it takes to install the package and to get an answer."""
-    result = read_result("tour", "first_answer")
-    keys = ("seconds", "processor_seconds")
-    later = {key: median(answer[key] for answer in result["later"]) for key in keys}
-    steps = {
-        "install": result["install"],
-        "first answer": result["first"],
-        f"each later answer, median of {len(result['later'])}": later,
-    }
-    rows = [[title, *(f"{times[key]:.1f}" for key in keys)] for title, times in steps.items()]
-    hardware = result["origin"]["hardware"]
-    return (
-        f"{markdown(['step', 'seconds', 'processor seconds'], rows)}\n\nThe environment takes "
-        f"{result['megabytes']:,.0f} megabytes. On {hardware['cores']} cores of "
-        f"{hardware['processor']}. {origins({'first_answer': result})}"
     )

@@ -117,6 +117,14 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     the_table_says_it(folder)
 
 
+def test_word_baselines_are_left_out_on_request(data, reproduce, capsys):
+    folder = reproduce(data, untrained=1, tasks=("sst",), without_words=True)
+    result = json.loads((folder / "sst.json").read_text())
+    assert 0 < result["untrained_one_unit"]["test_accuracy"] < 1
+    assert not (folder.parent / "tfidf").exists()
+    assert "tfidf" not in capsys.readouterr().out
+
+
 def test_a_unit_of_sst_is_tested_where_no_label_chose_it(data):
     held_out = HeldOut(["one two three four five 1"])
     texts = one_unit.tested_texts("mr", data, held_out)

@@ -10,7 +10,9 @@ from tests.house.pages import COMMANDS, PAGES, README, held_on, numbers_of, prin
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run_code, run_ranks, run_shell
 
-SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
+SLOW = (  # run by CI and by hand; reproduce_2018.sh has its own tests
+    "scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh", "scripts/reproduce_2018.sh",
+)  # fmt: skip
 ELASTIC = "scripts/elastic.sh"
 SERVED = ("mlstm-sentiment serve", "curl ", "docker ")
 # Clusters and their parts, a network; a server and a container, which have their own tests.
