@@ -115,11 +115,7 @@ function structure(fields, values, base = 0) {
 // it. `noted` collects what a step says besides; `tilt` is the log-odds of the text's n-grams.
 const STEPS = {
   standardize: ({ center, scale }) => (x) => x.map((value, k) => (value - center[k]) / scale[k]),
-  affine: ({ weight, bias }) => (x) => Float64Array.from(bias, (start, row) => {
-    let sum = start;
-    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
-    return sum;
-  }),
+  affine: ({ weight, bias }) => (x) => weighted(weight, bias, x),
   prelu: ({ slope }) => (x) => x.map((value) => (value < 0 ? slope * value : value)),
   probabilities: ({ classes, exclusive }) => (x) => {
     const mean = new Float64Array(classes), heads = x.length / classes;
@@ -147,6 +143,15 @@ const STEPS = {
     return Float64Array.of(odds);
   },
   calibration: ({ slope, offset }) => (x) => x.map((value) => slope * value + offset),
+  learned: ({ weight }) => (x, noted) => {
+    noted.learned = weighted(weight, new Float64Array(weight.length / x.length), x);
+    return x;
+  },
+  correction: ({ slopes, offsets }) => (x, noted) => {
+    const corrected = (value, k) => slopes[k] * value + offsets[k] + noted.learned[k];
+    if (slopes.length > x.length) noted.neutral = corrected(noted.neutral, x.length);
+    return x.map(corrected);
+  },
   log_odds: () => (x) => x.map((chance) => logRatio(chance, 1 - chance, Number.MIN_VALUE)),
   sigmoid: () => (x) => x, // the page takes log-odds
 };
@@ -173,6 +178,15 @@ class Head {
     const [positive] = this.steps.reduce((values, step) => step(values, noted), features);
     return { positive, neutral: noted.neutral };
   }
+}
+
+// Sums of x, each with its row of weights and its bias.
+function weighted(weight, bias, x) {
+  return Float64Array.from(bias, (start, row) => {
+    let sum = start;
+    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
+    return sum;
+  });
 }
 
 function logRatio(one, other, smallest) {
