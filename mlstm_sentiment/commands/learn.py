@@ -15,7 +15,6 @@ from ..bounds import Argument
 from ..files.writer import check_folder, check_output
 from ..reading.inputs import TableOptions
 from ..reading.labels import label_of, log_set
-from ..reading.progress import ProgressBar
 from ..reading.rows import InputRow
 from ..reading.source import Source
 from ..reading.texts import LABEL_KEYS, KeyChooser, unicode_text
@@ -60,10 +59,8 @@ def run(options: Options) -> None:
     for name in (WEIGHTS_FILE, CONFIG_FILE):
         check_output(options.output / name)
     rows = list(_rows(options))
-    classifier = load(options, options.classifier)
-    with ProgressBar("learn", sum(len(text or "") for _, text, _ in rows)) as progress:
-        classifier.advance = progress.advance
-        learned = classifier.learn_rows(rows)
+    classifier = load(options, options.classifier, show_progress=True)
+    learned = classifier.learn_rows(rows)
     if learned.left_out:
         left_out = (f"{count:,} {why}" for why, count in learned.left_out.items())
         log.info("left out: %s", ", ".join(left_out))

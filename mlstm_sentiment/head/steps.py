@@ -23,10 +23,10 @@ class Batch:
     """What passes from step to step for N texts."""
 
     values: np.ndarray  # float64 [N, columns]: first the features, at last the probabilities
+    learned: np.ndarray | None = None  # float64 [N, questions], log-odds that `correction` adds
     texts: Sequence[str] | None = None  # as the model reads them
     stars: np.ndarray | None = None  # float64 [N], expected
     neutral: np.ndarray | None = None  # float64 [N], the probability of taking no side
-    learned: np.ndarray | None = None  # float64 [N, questions], log-odds that `correction` adds
 
 
 @dataclass(frozen=True, eq=False)
