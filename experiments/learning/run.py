@@ -87,7 +87,7 @@ def main() -> None:
         for size, draws in SIZES.items()
         if size <= len(texts) - TESTED
     }
-    result = {
+    result: dict[str, Any] = {
         "before": None if method.before is None else described([method.before]),
         "sizes": {str(size): described(answers) for size, answers in sizes.items()},
         "labels": dict(Counter(labels)),
@@ -145,10 +145,15 @@ class Learning:
         self.settings: dict[str, Any] = {"model_digest": classifier.loaded.digest()}
 
     def answer(self, rows: np.ndarray) -> Answer:
-        own = Corrections(*([every[row] for row in rows] for every in (self.texts, self.labels)),
-                          Counter())  # fmt: skip
+        texts, labels = ([every[row] for row in rows] for every in (self.texts, self.labels))
         words = None if self.words is None else [self.words[row] for row in rows]
-        learned = learn(self.head, self.features[rows], own, words, sides=self.sides)
+        learned = learn(
+            self.head,
+            self.features[rows],
+            Corrections(texts, labels, Counter()),
+            words,
+            sides=self.sides,
+        )
         return self._tested(learned.head)._replace(is_better=learned.is_better)
 
     def _tested(self, head: Head) -> Answer:

@@ -125,7 +125,7 @@ class Corrections(NamedTuple):
         spelled = {name.casefold(): name for name in (*abstained, *names)}
         labels, left_out = dict[str, set[str]](), Counter[str]()
         for place, text, label in rows:
-            name = spelled.get(label.strip().casefold())
+            name = label if label in names else spelled.get(label.strip().casefold())
             if name is None:
                 known = ", ".join(dict.fromkeys([*names, *abstained]))
                 raise InputError(f"{place}: label is {label!r}; the answers are {known}")
@@ -168,10 +168,15 @@ def learn(
         fold = rows.answers(rows.fitted(others), held_out, sides=sides)
         for whole, part in zip(after, fold, strict=True):
             whole[held_out] = part
-    hits = [choices == right for choices, _ in (before, after)]
     losses = [-np.log(each[everything, right].clip(_LEAST)).mean() for _, each in (before, after)]
-    left_out = corrections.left_out
-    return LearnedHead(rows.fitted(everything), *hits, *map(float, losses), left_out)
+    return LearnedHead(
+        head=rows.fitted(everything),
+        before=before[0] == right,
+        after=after[0] == right,
+        loss_before=float(losses[0]),
+        loss_after=float(losses[1]),
+        left_out=corrections.left_out,
+    )
 
 
 def _prepared(head: Head) -> Head:
@@ -229,9 +234,9 @@ class _Rows:
         states = features.astype(np.float64)
         if old.steps[0].NAME == Standardize.NAME:
             states = old.steps[0].map(states)
-        self.scale = float(np.sqrt((states**2).sum(1).mean())) or 1.0
+        length = float(np.sqrt((states**2).sum(1).mean())) or 1.0
         _, _, directions = np.linalg.svd(states, full_matrices=False)
-        self.directions = directions[:MOST_DIRECTIONS] / self.scale
+        self.directions = directions[:MOST_DIRECTIONS] / length
         self.places = states @ self.directions.T  # of unit length on average
 
     def answers(
