@@ -21,7 +21,6 @@ from ..reading.texts import LABEL_KEYS, KeyChooser, unicode_text
 from ..version import installed_version
 from .classify import load
 from .options import KINDS_HELP, ClassifierFolder, LabelKey, ModelOptions, Table, TextKey
-from .program import say
 
 _FEW = 1 / 3  # of the rows right before: perhaps those that were right are missing
 
@@ -70,14 +69,14 @@ def run(options: Options) -> None:
             "opposite: give the rows that were right, too",
             100 * learned.before.mean(),
         )
-    say(*learned.lines())
+    log.info("%s", "\n".join(learned.lines()))
     if not learned.is_better:
         raise NotBetter(
             f"not shown to be better, so {options.output} is not written; correct more rows"
         )
     origin = {"learned_from": learned.summary(), "version": installed_version()}
     save_head(options.output, learned.head, origin)
-    say(f"{options.output}: written; use it with --classifier {options.output}")
+    log.info("%s: written; use it with --classifier %s", options.output, options.output)
 
 
 def _rows(options: Options) -> Iterator[tuple[str, str | None, str]]:

@@ -76,7 +76,8 @@ class LearnedHead(NamedTuple):
         count, gained = len(change) + 2, change.sum()
         variance = (np.abs(change).sum() + 1 - gained**2 / count) / count**2
         margin = _MARGIN * float(np.sqrt(variance))
-        return float(change.mean()), gained / count - margin, gained / count + margin
+        low, high = np.clip([gained / count - margin, gained / count + margin], -1, 1).tolist()
+        return float(change.mean()), low, high
 
     @property
     def is_better(self) -> bool:
