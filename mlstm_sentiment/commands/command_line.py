@@ -19,6 +19,7 @@ PROGRAM = "mlstm-sentiment"
 COMMANDS = {
     "classify": "classify the sentiment of texts",
     "report": "write a page about a table of texts, or about what classify wrote",
+    "learn": "fit the classifier again to answers that you have corrected",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",

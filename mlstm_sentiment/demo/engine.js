@@ -116,11 +116,7 @@ function structure(fields, values, base = 0) {
 // for each such step.
 const STEPS = {
   standardize: ({ center, scale }) => (x) => x.map((value, k) => (value - center[k]) / scale[k]),
-  affine: ({ weight, bias }) => (x) => Float64Array.from(bias, (start, row) => {
-    let sum = start;
-    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
-    return sum;
-  }),
+  affine: ({ weight, bias }) => (x) => weighted(weight, bias, x),
   prelu: ({ slope }) => (x) => x.map((value) => (value < 0 ? slope * value : value)),
   probabilities: ({ classes, exclusive }) => (x) => {
     const mean = new Float64Array(classes), heads = x.length / classes;
@@ -149,6 +145,15 @@ const STEPS = {
     return Float64Array.of(odds);
   },
   calibration: ({ slope, offset }) => (x) => x.map((value) => slope * value + offset),
+  learned: ({ weight }) => (x, noted) => {
+    noted.learned = weighted(weight, new Float64Array(weight.length / x.length), x);
+    return x;
+  },
+  correction: ({ slopes, offsets }) => (x, noted) => {
+    const corrected = (value, k) => slopes[k] * value + offsets[k] + noted.learned[k];
+    if (slopes.length > x.length) noted.neutral = corrected(noted.neutral, x.length);
+    return x.map(corrected);
+  },
   log_odds: () => (x) => x.map((chance) => logRatio(chance, 1 - chance, Number.MIN_VALUE)),
   sigmoid: () => (x) => x, // the page takes log-odds
 };
@@ -182,6 +187,15 @@ class Head {
   isForeign(bytes) {
     return !this.language || this.language.letters.logOdds(bytes) > this.language.limit;
   }
+}
+
+// Sums of x, each with its row of weights and its bias.
+function weighted(weight, bias, x) {
+  return Float64Array.from(bias, (start, row) => {
+    let sum = start;
+    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
+    return sum;
+  });
 }
 
 function logRatio(one, other, smallest) {

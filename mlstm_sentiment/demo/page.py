@@ -31,7 +31,7 @@ _PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and w
 # The steps of a head that engine.js computes.
 STEPS = {
     *("standardize", "affine", "prelu", "probabilities", "ngrams", "language", "stars", "neutral"),
-    *("positive", "calibration", "log_odds", "sigmoid"),
+    *("positive", "calibration", "learned", "correction", "log_odds", "sigmoid"),
 }
 # How the page leaves out HTML tags, as `without_tags` does.
 _TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from .head import Head
+    from .head import Head, HeadOutput
 
 NEUTRAL = "neutral"  # the text takes no side
 UNSURE = "unsure"  # the probability is near the threshold
@@ -80,6 +80,31 @@ def three_answers(
     if threshold != EVEN:
         sides = 1 / (1 + np.exp(_log_odds(threshold) - _log_odds(positive)))
     return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
+
+
+def named_answers(head: "Head", *, sides: bool = False) -> tuple[str, ...]:
+    """Return the names of the answers of a head that never abstains: neutral stands in between."""
+    if not head.has_neutral or sides:
+        return head.classes
+    return (head.classes[0], NEUTRAL, head.classes[1])
+
+
+def probability_of_each(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np.ndarray":
+    """Return the probability of each answer of `named_answers`, float64 [N, answers]."""
+    import numpy as np
+
+    if output.neutral is not None and not sides:
+        return three_answers(output.probabilities, output.neutral, head.threshold)
+    if not head.is_binary:
+        return output.probabilities
+    return np.column_stack([1 - output.probabilities, output.probabilities])
+
+
+def likeliest(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np.ndarray":
+    """Return the index of the likeliest answer, int64 [N]; of several labels 0 or 1 for each."""
+    if output.neutral is None or sides:
+        return head.choose(output.probabilities)
+    return probability_of_each(head, output).argmax(1)
 
 
 def _log_odds(probability: Any) -> Any:

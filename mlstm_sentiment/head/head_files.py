@@ -69,7 +69,6 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     folder = Path(folder)
     arrays, description = parts_of(head)
     make_folder(folder)
-    (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
     write_arrays(folder / WEIGHTS_FILE, arrays)
     description = {"format_version": FORMAT_VERSION, **description}
     if origin is not None:

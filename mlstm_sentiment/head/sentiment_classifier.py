@@ -27,13 +27,17 @@ from .answers import (
     Predictions,
     added_names,
     answers_of,
+    likeliest,
+    named_answers,
+    probability_of_each,
     results_of_no_answer,
-    three_answers,
 )
 from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
-from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
+from .head import Head, checked_between, checked_head, checked_threshold
 from .head_files import CONFIG_FILE, FOLDER
+from .learning import Corrections, LearnedHead, learn
 
+_TINY = np.finfo(float).tiny
 SHORTEST = 2  # bytes; a shorter text counts as unfamiliar
 
 
@@ -146,7 +150,7 @@ class SentimentClassifier(Parameterized):
         """
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
-        classes = named_classes(_classes_of(fitted, sides=self.sides), y)
+        classes = named_classes(named_answers(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
@@ -202,7 +206,7 @@ class SentimentClassifier(Parameterized):
     @property
     def classes(self) -> tuple[str, ...]:
         """The labels, in the order of the columns of `predict_proba`."""
-        return _classes_of(self.fitted, sides=self.sides_)
+        return named_answers(self.fitted, sides=self.sides_)
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """Return the likeliest label of each text: str [N], or the numbers that `fit` got.
@@ -322,6 +326,38 @@ class SentimentClassifier(Parameterized):
         renamed = table.set_axis(labels, axis=1)
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
+    def learn(self, texts: Iterable[str], labels: Iterable[str]) -> LearnedHead:
+        """Fit the classifier again to texts with the right answers; the model stays as it is.
+
+        labels: names of the answers, as in `label`; other answers, such as unsure, are left out.
+        The result has the new `head`, `is_better`, and what cross-validation says before and after.
+        Raises InputError for fewer than 30 texts, and if a text may have several labels.
+
+        >>> learned = classifier.learn(texts, labels)  # doctest: +SKIP
+        >>> if learned.is_better:
+        ...     save_head("my_head", learned.head)  # doctest: +SKIP
+        """
+        texts, labels = checked_texts(texts), list(map(str, labels))
+        if len(texts) != len(labels):
+            raise InputError(f"{len(texts):,} texts and {len(labels):,} labels; give one for each")
+        places = (f"text {number}" for number in range(1, len(texts) + 1))
+        rows = (InputRow.of(Record(), text).text for text in texts)
+        return self.learn_rows(zip(places, rows, labels, strict=True))
+
+    def learn_rows(self, rows: Iterable[tuple[str, str | None, str]]) -> LearnedHead:
+        """Do what `learn` does for rows: the place of each, its text or None, its label."""
+        if self.fitted.several_labels:
+            raise InputError("a text may have several labels; only classifiers of one can learn")
+        corrections = Corrections.of(rows, self.classes)
+        features, words = self.read(corrections.texts)
+        return learn(self.fitted, features, corrections, words, sides=self.sides_)
+
+    def read(self, texts: Sequence[str]) -> tuple[np.ndarray, list[str] | None]:
+        """Return what the head takes: features [N, F], and the texts as the model reads them."""
+        encoded = self.encode(texts)
+        features = np.concatenate([features for _, features, _ in self._process(encoded)])
+        return features, self._words(encoded.encoded)
+
     def added_names(self, *, neuron: bool = False) -> list[str]:
         """Return the names of the results for each text; see `answers.added_names`."""
         return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
@@ -362,35 +398,33 @@ class SentimentClassifier(Parameterized):
             bits = np.where(characters > 0, reading.bits / characters.clip(min=1), np.nan)
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
-            probabilities=_of_each_class(self.fitted, answer),
+            probabilities=probability_of_each(self.fitted, answer, sides=True),
             neuron=self._neuron(features),
             stars=answer.stars,
             bits_per_character=bits,
             unsure=self._unsure(answer.probabilities),
             unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
-            three_probabilities=_three_answers(self.fitted, answer),
+            three_probabilities=None
+            if answer.neutral is None
+            else probability_of_each(self.fitted, answer),
         )
 
     def _probabilities(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
         """Return what `predict_proba` does, from features."""
         answer = self.fitted.answer(features, texts)
-        three = None if self.sides_ else _three_answers(self.fitted, answer)
-        return _of_each_class(self.fitted, answer) if three is None else three
+        return probability_of_each(self.fitted, answer, sides=self.sides_)
 
     def _choices(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
         """Return the indices of what `predict` returns, from features."""
-        answer = self.fitted.answer(features, texts)
-        three = None if self.sides_ else _three_answers(self.fitted, answer)
-        return self.fitted.choose(answer.probabilities) if three is None else three.argmax(1)
+        return likeliest(self.fitted, self.fitted.answer(features, texts), sides=self.sides_)
 
     def _scores(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
         """Return what `decision_function` does, from features."""
         answer = self.fitted.answer(features, texts)
-        three = None if self.sides_ else _three_answers(self.fitted, answer)
-        if three is None:
+        if answer.neutral is None or self.sides_:
             return answer.scores
-        return np.asarray(np.log(three.clip(np.finfo(float).tiny)))
+        return np.asarray(np.log(probability_of_each(self.fitted, answer).clip(_TINY)))
 
     def _neuron(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
         # A copy: a view would keep all features alive.
@@ -468,27 +502,6 @@ class SentimentClassifier(Parameterized):
             requires_fit=False,
             no_validation=True,
         )
-
-
-def _classes_of(head: Head, *, sides: bool) -> tuple[str, ...]:
-    """Return the names of the classes that scikit-learn's methods know."""
-    if not head.has_neutral or sides:
-        return head.classes
-    return (head.classes[0], NEUTRAL, head.classes[1])
-
-
-def _of_each_class(head: Head, answer: HeadOutput) -> np.ndarray:
-    """Return the probabilities of a head's own classes, float64 [N, C]."""
-    if not head.is_binary:
-        return answer.probabilities
-    return np.stack([1 - answer.probabilities, answer.probabilities], axis=1)
-
-
-def _three_answers(head: Head, answer: HeadOutput) -> np.ndarray | None:
-    """Return the probabilities of negative, neutral and positive, float64 [N, 3], if there are."""
-    if answer.neutral is None:
-        return None
-    return three_answers(answer.probabilities, answer.neutral, head.threshold)
 
 
 def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:

@@ -23,6 +23,7 @@ class Batch:
     """What passes from step to step for N texts."""
 
     values: np.ndarray  # float64 [N, columns]: first the features, at last the probabilities
+    learned: np.ndarray | None = None  # float64 [N, questions], log-odds that `correction` adds
     texts: Sequence[str] | None = None  # as the model reads them
     stars: np.ndarray | None = None  # float64 [N], expected
     neutral: np.ndarray | None = None  # float64 [N], the probability of taking no side
@@ -288,6 +289,51 @@ class Calibration(Step, name="calibration"):
 
     def map(self, values: np.ndarray) -> np.ndarray:
         return np.asarray(self.slope * values + self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned(Step, name="learned"):
+    """Computes log-odds from the features that arrive; `correction` adds them to the scores."""
+
+    weight: np.ndarray  # float32 [questions, columns]
+
+    def apply(self, batch: Batch) -> Batch:
+        return replace(batch, learned=batch.values @ self.weight.T.astype(np.float64))
+
+    @property
+    def takes(self) -> int:
+        return int(self.weight.shape[1])
+
+    def columns(self, columns: int) -> int:
+        self._expect(columns, self.takes)
+        return columns
+
+
+@dataclass(frozen=True, eq=False)
+class Correction(Step, name="correction"):
+    """Log-odds x of each question to slope x + offset + what `learned` computed.
+
+    The questions are the columns, and last, if there is one more, whether a text takes no side.
+    """
+
+    slopes: tuple[float, ...]
+    offsets: tuple[float, ...]
+
+    def apply(self, batch: Batch) -> Batch:
+        if batch.learned is None or batch.learned.shape[1] != len(self.slopes):
+            raise InputError(f"step {self.NAME} needs a step {Learned.NAME} of as many questions")
+        odds = batch.values
+        if batch.neutral is not None and len(self.slopes) > odds.shape[1]:
+            odds = np.column_stack([odds, LogOdds().map(batch.neutral)])
+        odds = odds * self.slopes + self.offsets + batch.learned
+        columns = batch.values.shape[1]
+        neutral = _sigmoid(odds[:, columns]) if odds.shape[1] > columns else batch.neutral
+        return replace(batch, values=odds[:, :columns], neutral=neutral)
+
+    def columns(self, columns: int) -> int:
+        if len(self.slopes) != len(self.offsets) or len(self.slopes) not in (columns, columns + 1):
+            raise InputError(f"{self.NAME} has {len(self.slopes)} slopes for {columns} columns")
+        return columns
 
 
 @dataclass(frozen=True, eq=False)

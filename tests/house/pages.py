@@ -7,7 +7,7 @@ from tests.support.runs import ROOT
 
 # In the order in which a reader sees them: later pages use the runs that earlier ones make.
 NAMES = """
-    install the_neuron use classify report featurize heatmap generate demo hub
+    install the_neuron use classify report learn featurize heatmap generate demo hub
     your_reviews corpus pretrain transfer finetune neuron resume
     published_weights scale cluster elastic plan speed
 """

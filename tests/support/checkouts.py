@@ -32,7 +32,8 @@ def make_checkout(folder):
     ):
         (folder / name).symlink_to(ROOT / name)
     (folder / "docs").mkdir()
-    (folder / "docs" / "feedback.py").symlink_to(ROOT / "docs" / "feedback.py")
+    for name in ("feedback.py", "horror.py"):
+        (folder / "docs" / name).symlink_to(ROOT / "docs" / name)
     (folder / "data" / "sst").mkdir(parents=True)
     for name, count in (("train", 120), ("val", 40), ("test", 40), ("texts", 5)):
         lines = ["label,text"]

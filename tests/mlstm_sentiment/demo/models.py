@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.head.head import Familiarity, Head
 from mlstm_sentiment.head.kinds import STAR_POOLING
+from mlstm_sentiment.head.learning import Corrections, learn
 from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
@@ -81,6 +83,14 @@ def small_fine_tuned(loaded: TextModel) -> Head:
     """Two classes behind hidden layers."""
     heads = small_heads(loaded, HeadsConfig(hidden_layers=(6, 5)), 1, 2)
     return heads.as_head(("bad", "good"), exclusive=True, model_digest="digest")
+
+
+def small_learned(loaded: TextModel) -> Head:
+    """What the same stars learn from random answers."""
+    head, draw = small_stars(loaded), np.random.default_rng(7)
+    labels = draw.choice(["negative", "neutral", "positive"], 60).tolist()
+    features = draw.normal(size=(60, head.features))
+    return learn(head, features, Corrections([""] * 60, labels, Counter())).head
 
 
 def small_heads(loaded: TextModel, config: HeadsConfig, poolings: int, classes: int) -> Heads:

@@ -22,6 +22,7 @@ from tests.mlstm_sentiment.demo.models import (
     python_writes,
     small_classifier,
     small_fine_tuned,
+    small_learned,
     small_model,
     small_stars,
     small_stars_and_ngrams,
@@ -193,7 +194,9 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path, kind):
 
 
 @needs_node
-@pytest.mark.parametrize("make", [small_stars, small_stars_and_ngrams, small_fine_tuned])
+@pytest.mark.parametrize(
+    "make", [small_stars, small_stars_and_ngrams, small_fine_tuned, small_learned]
+)
 def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
     classifier = make(loaded)
     page = demo_page(loaded, classifier, "Title")
