@@ -92,6 +92,23 @@ def unit() -> str:
     return f"{tables}\n\nOn {processor}. {origins(results)}"
 
 
+def vectors() -> str:
+    """Return our speed without AMX relative to what AVX-512 can do, and what that is."""
+    names = [f"vectors_{dtype}_{units}" for dtype in ("bf16", "fp32") for units in SIZES]
+    results = {name: read_result("speed", name) for name in names}
+    keys = ("to_achievable", "from_inputs_to_achievable", "to_library_floor")
+    rows = []
+    for result in results.values():
+        options, rates = result["options"], result["unit_gigaflops"]
+        speeds = [f"{rates[name]:,.0f}" for name in ("registers", "h W_mh", "m W_h", "dW_h")]
+        title = f"{options['dtype']}, {SIZES[options['hidden_size']]}"
+        rows.append([title, *(ratio(result, key) for key in keys), *speeds])
+    head = ["training, one core", RATIOS[keys[0]], RATIOS[keys[1]], "libraries' products"]
+    head += ["GFLOP in a CPU second, registers alone", "`h W_mh`", "`m W_h`", "`dW_h`"]
+    processor = results[names[0]]["origin"]["hardware"]["processor"]
+    return f"{markdown(head, rows)}\n\nOn {processor}, AMX unused. {origins(results)}"
+
+
 def before_and_after() -> str:
     """Return how much faster the kernels for Intel AMX became on 2026-11-29."""
     results = {

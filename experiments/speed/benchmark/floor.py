@@ -25,6 +25,7 @@ from model.kernels.triton.graphs import Capture, CudaCapture
 
 from .problem import Problem, Sizes
 from .timing import CpuTimed, fastest
+from .vectors import RepeatedOnVectors
 
 Work = Callable[[], object]
 Choose = Callable[[list[Work]], Work]
@@ -86,12 +87,12 @@ PIECES = (8, 16)  # tiles of a panel's depth at a time; the third way is the who
 
 
 class Achievable:
-    """The products of a window at the speed of the AMX unit, and the packing of their factors.
+    """The products of a window at the speed of the unit that multiplies, and packing for AMX.
 
     Each product has its real shape, and its factors come from the cache that they fit into. The
-    unit loads tiles, multiplies and stores: no gates, no barrier between bytes. Sums over all bytes
-    and lanes are in pieces whose left factor stays in L2. So no training of this window by this
-    unit is faster, unless somebody finds a faster order of tiles.
+    unit loads, multiplies and stores: no gates, no barrier between bytes. Sums over all bytes and
+    lanes are in pieces whose left factor stays in L2. So no training of this window by this unit is
+    faster, unless somebody finds a faster order of its instructions. On AVX-512 nothing is packed.
     """
 
     def __init__(
@@ -104,11 +105,11 @@ class Achievable:
     ):
         """inputs: whether each byte's input is multiplied, too, not looked up in a table."""
         self.shapes = _shapes(problem.shape, backward=backward, inputs=inputs)
-        products = {name: _repeated(shape, choose) for name, shape in self.shapes.items()}
-        packing = _packing(problem, backward=backward)
-        self._work = {
-            name: CpuTimed(work) for name, work in (*products.items(), ("packing", packing))
-        }
+        self._on_tiles, self._dtype = runs_on_tiles(problem.w_mh), problem.shape.dtype
+        work = {name: self._fastest(shape, choose) for name, shape in self.shapes.items()}
+        if self._on_tiles:
+            work["packing"] = _packing(problem, backward=backward)
+        self._work = {name: CpuTimed(one) for name, one in work.items()}
 
     def __call__(self) -> None:
         """Multiply and pack once."""
@@ -118,7 +119,7 @@ class Achievable:
     def gigaflops(self) -> dict[str, float]:
         """Return each product's GFLOP in a CPU second, at the median, and that of registers."""
         M, N, K, times = next(iter(self.shapes.values()))
-        registers = CpuTimed(RepeatedProduct((M, N, K), times, deep=0))
+        registers = CpuTimed(self._repeated(next(iter(self.shapes.values())), 0))
         registers()
         rates = {
             name: 2e-9 * prod(shape) / self._seconds(name) for name, shape in self.shapes.items()
@@ -128,7 +129,18 @@ class Achievable:
     @property
     def milliseconds_of_packing(self) -> float:
         """Of CPU time, at the median."""
-        return 1e3 * self._seconds("packing")
+        return 1e3 * self._seconds("packing") if self._on_tiles else 0.0
+
+    def _repeated(self, shape: _Shape, deep: int) -> Work:
+        M, N, K, times = shape
+        if self._on_tiles:
+            return RepeatedProduct((M, N, K), times, deep)
+        return RepeatedOnVectors((M, N, K), times, deep, self._dtype)
+
+    def _fastest(self, shape: _Shape, choose: Choose) -> Work:
+        pieces = PIECES if self._on_tiles else RepeatedOnVectors.PIECES
+        whole = blocks_of(shape.K) if self._on_tiles else shape.K
+        return choose([self._repeated(shape, deep) for deep in sorted({*pieces, whole})])
 
     def _seconds(self, name: str) -> float:
         return median(self._work[name].seconds)
@@ -152,12 +164,6 @@ def _shapes(s: Sizes, *, backward: bool, inputs: bool) -> dict[str, _Shape]:
         if inputs:
             shapes |= {"d W_x": _Shape(s.B, E, 5 * H, s.T), "dW_x": summed(E, 5 * H)}
     return shapes
-
-
-def _repeated(shape: _Shape, choose: Choose) -> Work:
-    M, N, K, times = shape
-    pieces = sorted({*PIECES, blocks_of(K)})
-    return choose([RepeatedProduct((M, N, K), times, deep) for deep in pieces])
 
 
 def _packing(problem: Problem, *, backward: bool) -> Work:

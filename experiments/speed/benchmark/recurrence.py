@@ -28,6 +28,7 @@ from .contenders import (
 from .floor import Achievable, gemm_floor
 from .problem import TOKENS, MeasureOptions, Problem, Sizes
 from .timing import CpuTimed, Timings, interleave, rates, ratio
+from .vectors import has_vectors_for
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
 UNIT = {"achievable": "fused", "achievable_from_inputs": "fused_from_inputs"}  # for whose products
@@ -39,9 +40,9 @@ OURS = {"fused": "", "fused_from_inputs": "from_inputs_"}
 class RecurrenceOptions(MeasureOptions):
     """One layer over one window: ours, the per-byte loops, torch's LSTM, its products alone.
 
-    In bf16 on Intel AMX also `achievable`, what the AMX unit can do in this minute with products of
-    these shapes and the packing of their factors. On a GPU also the physical limit, if the GPU is
-    listed; there it is what is achievable.
+    On Intel AMX (in bf16) and on AVX-512 also `achievable`, what that unit can do in this minute
+    with products of these shapes, on AMX with the packing of their factors. On a GPU also the
+    physical limit, if the GPU is listed; there it is what is achievable.
     """
 
     embedding_size: PositiveInt = 64
@@ -113,8 +114,8 @@ def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
 
 
 def _achievable(problem: Problem, options: RecurrenceOptions) -> dict[str, Achievable]:
-    """Return what the AMX unit can do, if it runs this problem: without inputs, and with them."""
-    if not runs_on_tiles(problem.w_mh):
+    """Return what AMX or AVX-512 can do with this problem: without inputs, and with them."""
+    if not (runs_on_tiles(problem.w_mh) or has_vectors_for(problem.w_mh)):
         return {}
     return {
         name: Achievable(problem, backward=not options.inference, inputs=ours != "fused")

@@ -31,6 +31,7 @@ from experiments.speed.benchmark.recurrence import (
     saved_bytes,
 )
 from experiments.speed.benchmark.step import BACKWARD, PARTS, REST, spans_of
+from experiments.speed.benchmark.vectors import has_vectors_for
 from model.kernels.amx.products import StreamedProduct, SummedProduct
 from model.kernels.weight_gradients import PRODUCT
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
@@ -101,6 +102,17 @@ def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch):
         low, high = result["ratio_ranges"][name]
         assert 0 < low <= result["ratios"][name] <= high
     assert {"h W_mh", "dW_h", "registers"} <= set(result["unit_gigaflops"])
+
+
+def test_ours_is_compared_with_what_vectors_can_do():
+    if not has_vectors_for(torch.zeros(1)):
+        pytest.skip("this processor has no AVX-512")
+    skipped = ("loop_2018", "reference", "nn_lstm")
+    sizes = {"hidden_size": 33, "batch": 3, "window": 5, "embedding_size": 7}
+    options = RecurrenceOptions(**sizes, dtype="fp32", device="cpu", rounds=2, skip=skipped)
+    result = measure_recurrence(options)
+    assert {"to_achievable", "from_inputs_to_achievable"} <= set(result["ratios"])
+    assert all(rate > 0 for rate in result["unit_gigaflops"].values())
 
 
 def test_a_replayed_lower_bound_keeps_its_tensors():
