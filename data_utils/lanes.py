@@ -392,7 +392,8 @@ class TextClock:
 
     def epochs(self, step: int, skipped_windows: int = 0) -> float:
         """Return how many epochs of text lie before a step, those skipped included."""
-        windows, number, first = step * self.windows_per_step + skipped_windows, 0, 0
+        windows, number = step * self.windows_per_step + skipped_windows, 0
+        first: float = 0
         while number < _COUNTED and windows >= (end := first + self.windows.windows_of(number)):
             number, first = number + 1, end
         if number == _COUNTED:
