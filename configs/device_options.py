@@ -40,5 +40,5 @@ def run_on_any_device(library: ModuleType, doc: str | None) -> None:
         run_on_any_device(classify, __doc__)
     """
     bases, about = (DeviceOptions, library.Options), {"__doc__": library.Options.__doc__}
-    options = dataclass(frozen=True, kw_only=True)(type("Options", bases, about))
+    options: type = dataclass(frozen=True, kw_only=True)(type("Options", bases, about))
     run(lambda: call(options, library.run, doc))

@@ -17,7 +17,7 @@ from .kinds import preset as named_choice
 from .parameters import Parameterized
 
 
-@dataclass(eq=False)  # keeps its arguments as they are, which scikit-learn asks for
+@dataclass(eq=False, repr=False)  # keeps its arguments as they are: scikit-learn asks for it
 class SentimentFeaturizer(Parameterized):
     """Turns texts into features, float32 [N, F]: by default the final cell state after each text.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..bounds import fill
 from ..errors import InputError
-from ..files.quantization import SCALE, quantized_shapes, unpack
+from ..files.quantization import SCALE, is_quantized, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
 from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, check_finite, read_arrays
@@ -164,7 +164,7 @@ def load_stored(name_or_folder: str | Path) -> StoredModel:
             "of the same name in a checkout of the repository, such as scripts/featurize.py"
         )
     check_vocabulary(architecture, tokenizer, path)
-    weights = _Weights(folder / WEIGHTS_FILE, architecture, rest.integer_bits)
+    weights = StoredWeights(folder / WEIGHTS_FILE, _shapes(architecture), rest.integer_bits)
     layers = [
         StoredLayer(
             {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
@@ -204,14 +204,24 @@ def _shapes(architecture: Architecture) -> dict[str, Shape]:
     return shapes
 
 
-class _Weights:
-    """The tensors of a file, compared with the architecture, and taken by name."""
+class StoredWeights:
+    """The tensors of a model's file, taken by name; InputError unless they have these shapes.
 
-    def __init__(self, path: Path, architecture: Architecture, bits: int | None):
-        self._path, self._bits, self._shapes = path, bits, _shapes(architecture)
+    bits: of the integers that matrices are stored as; None: they are floats.
+
+    >>> StoredWeights(folder / "model.safetensors", {"decoder.bias": (256,)}, None)
+    """
+
+    def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):
+        self._path, self._bits, self._shapes = path, bits, shapes
         self._arrays = read_arrays(path)
-        expected = self._shapes if bits is None else quantized_shapes(self._shapes, bits)
+        expected = shapes if bits is None else quantized_shapes(shapes, bits)
         check_arrays(path, self._arrays, expected)
+
+    def floats(self, name: str) -> np.ndarray:
+        """Return a tensor as float32; InputError for one of another kind, NaN and infinity."""
+        is_matrix = is_quantized(self._shapes[name])
+        return self.matrix(name, "").floats() if is_matrix else self.vector(name)
 
     def vector(self, name: str) -> np.ndarray:
         return as_floats(self._path, name, self._arrays[name])

@@ -16,7 +16,6 @@ def is_quantized(shape: tuple[int, ...]) -> bool:
 def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.ndarray]:
     """Round each row of each matrix to integers times its own scale, float32 [rows].
 
-    An array of more dimensions is many matrices: its scales have all its dimensions but the last.
     bits: of an integer, one of BITS; integers of 8 bits are int8, fewer are packed.
     """
     largest = np.float32(2 ** (bits - 1) - 1)  # symmetric: the lowest integer is left out
@@ -31,23 +30,6 @@ def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
         integers = np.rint(values / scale[..., None]).astype(np.int8)
         result[name] = integers if bits == 8 else pack(integers, bits)
         result[name + SCALE] = scale
-    return result
-
-
-def dequantize(
-    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], bits: int = 8
-) -> dict[str, np.ndarray]:
-    """Return float32 arrays under the names that `quantize` was given.
-
-    shapes: of the arrays that it was given.
-    """
-    result = {}
-    for name, shape in shapes.items():
-        result[name] = arrays[name]
-        if name + SCALE in arrays:
-            integers = arrays[name] if bits == 8 else unpack(arrays[name], shape[-1], bits)
-            with np.errstate(over="ignore"):  # a damaged scale may be too large
-                result[name] = integers * arrays[name + SCALE][..., None]
     return result
 
 

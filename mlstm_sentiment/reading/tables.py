@@ -25,7 +25,7 @@ from .inputs import LONGEST_RECORD, TOO_LONG, TableOptions
 _MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 _BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
-_SAMPLE = 1 << 20  # characters that show how a table is written
+_SAMPLE, _SAMPLE_LINES = 1 << 20, 10_000  # characters and lines that show how it is written
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
@@ -188,12 +188,16 @@ class _Lines:
         return chain(self._ahead, self._arrived() if self._arrived else ())
 
     def sample(self) -> str:
-        """Return the first lines of a file, or those that have arrived; nothing is taken."""
+        """Return the first lines, of a stream those that are there; blank ones before are taken."""
         size = 0
         for line in self._lines:
+            if not self._ahead and not line.strip(" \r\n"):
+                self.number += 1
+                continue
             self._ahead.append(line)
             size += len(line)
-            if line.strip() and (self._arrived is not None or size > _SAMPLE):
+            is_enough = size > _SAMPLE or len(self._ahead) == _SAMPLE_LINES
+            if is_enough or (self._arrived is not None and line.strip()):
                 break
         return "".join(self.arrived())
 
@@ -470,7 +474,7 @@ class _Dialect(NamedTuple):
         """Return the first records of a text, up to a malformed one."""
         first: list[list[str]] = []
         with suppress(csv.Error):
-            for cells in self.records(lines_in(text)):
+            for cells in self.records(match[0] for match in _LINE_WITH_END.finditer(text)):
                 first.append(cells)
                 if len(first) == _SNIFFED:
                     break

@@ -15,8 +15,6 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.tensors import GET_AGAIN, Shape, check_shapes
 from mlstm_sentiment.files.writer import write_atomically, write_failed
 
-_FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
-_INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
 _MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 LAYOUT = "the layout, by the sizes of its other tensors, has"
 
@@ -84,25 +82,6 @@ def load_tensors(
             tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     check_finite(path, tensors)
     return tensors
-
-
-def check_header(
-    path: Path, expected: Mapping[str, Shape], integers: Mapping[str, int] = MappingProxyType({})
-) -> None:
-    """Compare a file's header with the expected shapes; no tensor is read.
-
-    integers: the bits of tensors that are integers, by name; all others are floating-point numbers.
-    """
-    with _clear_read_errors(path), safe_open(path, framework="pt") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
-        dtypes = {name: part.get_dtype() for name, part in slices.items()}
-    check_shapes(path, shapes, dict(sorted(expected.items())), "the description asks for")
-    for name, dtype in sorted(dtypes.items()):
-        bits = integers.get(name)
-        if dtype not in (_FLOATS if bits is None else {_INTEGERS[bits]}):
-            expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
-            raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")
 
 
 def check_tensors(

@@ -18,9 +18,14 @@ from torch.overrides import TorchFunctionMode
 from mlstm_sentiment.engine.interface import Reading, TextModel
 from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.engine.request import Clamp, Familiarity, excess_of
-from mlstm_sentiment.engine.stored import check_vocabulary, new_digest, read_description
+from mlstm_sentiment.engine.stored import (
+    StoredWeights,
+    check_vocabulary,
+    new_digest,
+    read_description,
+)
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.quantization import dequantize, is_quantized, quantize, quantized_shapes
+from mlstm_sentiment.files.quantization import quantize
 from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from mlstm_sentiment.files.tokenizers import save_tokenizer
 from mlstm_sentiment.files.writer import write_json
@@ -33,7 +38,7 @@ from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
 from .devices import DeviceName, choose_device
 from .features import clamped, prepare_weights, read
-from .tensors import check_finite, check_header, load_tensors, save_tensors
+from .tensors import check_finite, save_tensors
 
 
 @dataclass(frozen=True)
@@ -237,8 +242,9 @@ def load_model(
     check_vocabulary(config, tokenizer, path)
     with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
-    tensors = _load_weights(folder / WEIGHTS_FILE, expected, rest.integer_bits)
-    weights = {name: tensor.float() for name, tensor in tensors.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in expected.state_dict().items()}
+    stored = StoredWeights(folder / WEIGHTS_FILE, shapes, rest.integer_bits)
+    weights = {name: torch.tensor(stored.floats(name)) for name in shapes}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
     model.check_backend()
@@ -300,21 +306,3 @@ def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())
     return str(digest.hexdigest())
-
-
-def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
-    """Return a model's weights from a file, after comparing its header with the model.
-
-    bits: of the integers that matrices are kept as; None: they are floating-point numbers.
-    """
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    if bits is None:
-        check_header(path, shapes)
-        return load_tensors(path)
-    integers = {name: bits for name, shape in shapes.items() if is_quantized(shape)}
-    check_header(path, quantized_shapes(shapes, bits), integers)
-    stored = {name: tensor.numpy() for name, tensor in load_tensors(path).items()}
-    arrays = dequantize(stored, shapes, bits)
-    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    check_finite(path, tensors)  # scales may be too large for their integers
-    return tensors

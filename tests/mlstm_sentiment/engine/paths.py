@@ -7,6 +7,7 @@ import pytest
 
 from mlstm_sentiment.compiled_code import ERRORS
 from mlstm_sentiment.engine import library
+from mlstm_sentiment.engine.compiling import compiled
 
 EMULATION = Path(__file__).parent / "emulation.h"
 COMPILED = library.PATHS
@@ -16,7 +17,7 @@ COMPILED = library.PATHS
 def emulated_library():
     """Return the library with every path emulated; None without a compiler."""
     try:
-        return library.opened(library.compiled((f'-DEMULATED="{EMULATION}"', "-O1")))
+        return library.opened(compiled((f'-DEMULATED="{EMULATION}"', "-O1")))
     except ERRORS:
         return None
 

@@ -197,14 +197,19 @@ def test_the_first_line_shows_the_kind_and_a_table_or_an_array_is_not_taken_for_
 
 
 @pytest.mark.parametrize(
-    ("kind", "raw", "words"),
+    ("kind", "raw", "words", "before"),
     [
-        (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),
-        (".csv", b"text\na\n\xff\n", "line 3: not UTF-8"),
-        (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
-        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells, but the header has 2.*is not quoted"),
+        (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list", 1),
+        (".csv", b"text\na\n\xff\n", "line 3: not UTF-8", 1),
+        (".txt", b"caf\xe9\n", "line 1: not UTF-8", 0),
+        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells, but the header has 2.*is not quoted", 0),
     ],
 )
-def test_what_cannot_be_read_is_refused(kind, raw, words):
+def test_what_cannot_be_read_is_refused_after_the_records_before_it(pipe, kind, raw, words, before):
+    lines, sink = pipe
+    sink.write(raw)
+    sink.close()
+    records = []
     with pytest.raises(InputError, match=f"standard input.*{words}"):
-        list(ArrivingRecords(iter(raw.splitlines(keepends=True)), kind))
+        records.extend(ArrivingRecords(lines, kind))
+    assert len(records) == before

@@ -159,7 +159,9 @@ def test_an_extra_tensor_is_refused(folder, path):
 def test_numbers_that_are_no_weights_are_refused(folder, dtype, path):
     tensors = load_file(path)
     save_file(tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)}, path)
-    with pytest.raises(InputError, match=r"decoder\.bias holds .*, not floating-point numbers"):
+    with pytest.raises(
+        InputError, match=r"decoder\.bias holds .*, (not floating-point|an unknown kind)"
+    ):
         load_model(folder)
 
 
@@ -167,7 +169,7 @@ def test_quantized_matrices_must_be_integers(folder, small_model, path):
     save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
     load_model(folder)
     save_file({**load_file(path), "decoder.weight": torch.zeros(256, 12)}, path)
-    with pytest.raises(InputError, match=r"decoder\.weight holds F32, not 8-bit integers"):
+    with pytest.raises(InputError, match=r"decoder\.weight holds float32, not 8-bit integers"):
         load_model(folder)
 
 
