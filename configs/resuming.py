@@ -139,7 +139,8 @@ def _done_steps(saved: RunConfig, directory: PretrainingDirectory) -> int:
     0, and overwrite its rows and its model.
     """
     done = newest_step(directory.checkpoints)
-    if done == 0 and _reached(directory) > saved.checkpoint.every_steps:
+    # The first one is written in the background; the second one waits for it.
+    if done == 0 and _reached(directory) > 2 * saved.checkpoint.every_steps:
         raise _gone(directory)
     return done
 
