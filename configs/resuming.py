@@ -63,7 +63,7 @@ class Resumption:
         before = self.before.plan(plan.clock)
         if self.done == 0:
             reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
-            if before.has_been_due(before.checkpoint, reached):
+            if before.has_saved(reached):
                 raise InputError(
                     f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
                     f"{reached:,}; put its checkpoints back, or begin a new run"

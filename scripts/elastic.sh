@@ -92,8 +92,13 @@ fi
 # end in the same way again sends one, too, with its exit code in a file; the traceback would hide why.
 exec "$python" -c '
 import os, sys, tempfile
-from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.run import main
+
+try:
+    from torch.distributed.elastic.multiprocessing.api import SignalException
+    from torch.distributed.run import main
+except ImportError as error:
+    print(f"error: {sys.executable}: {error}; set PYTHON to another interpreter", file=sys.stderr)
+    sys.exit(2)
 
 with tempfile.TemporaryDirectory() as folder:
     code = os.environ["MLSTM_EXIT_CODE"] = os.path.join(folder, "code")

@@ -47,9 +47,13 @@ class RunPlan:
         before, now = (self._intervals(section, s, skipped_windows) for s in (step - 1, step))
         return now > before or step == self.last_step
 
-    def has_been_due(self, section: Section, step: int) -> bool:
-        """Return whether something was due before a step, or the run has ended."""
-        return step > 0 and (self._intervals(section, step - 1) > 0 or step >= self.last_step)
+    def has_saved(self, step: int) -> bool:
+        """Return whether a run that reached a step has a whole checkpoint.
+
+        The first one is written in the background; the second one waits for it.
+        """
+        ended = step >= self.last_step > 0
+        return ended or self._intervals(self.checkpoint, step - 1) > 1
 
     def count(self, section: Section) -> int:
         """Return how often something is due in the whole run."""

@@ -117,8 +117,8 @@ class PretrainingProgress(Progress):
     def from_json(cls, content: object, step: int, path: Path) -> Self:
         if isinstance(content, dict):
             # Older checkpoints do not have these.
-            new = {"began_from": None, "skipped_windows": 0, "recent_bits": [], "open_row": None}
-            content = {**new, **content}
+            nothing = dict.fromkeys(("began_from", "open_row"))
+            content = {**nothing, "skipped_windows": 0, "recent_bits": [], **content}
         return super().from_json(content, step, path)
 
 

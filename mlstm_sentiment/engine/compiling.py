@@ -7,7 +7,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from ..compiled_code import cached_library
+from ..files.compiled_code import cached_library
 from .sources import OPTIONS, SOURCE, digest_of_sources
 
 

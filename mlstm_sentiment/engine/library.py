@@ -9,8 +9,8 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_i
 from functools import cache
 from pathlib import Path
 
-from ..compiled_code import ERRORS
 from ..errors import InputError, nearest
+from ..files.compiled_code import ERRORS
 from .compiling import compiled
 from .sources import digest_of_sources
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import torch
 
-from mlstm_sentiment.compiled_code import ERRORS, cached_library
+from mlstm_sentiment.files.compiled_code import ERRORS, cached_library
 
 FOLDER = Path(__file__).parent
 _OPTIONS = ("-std=c++20", "-O3", "-pthread", "-shared", "-fPIC", "-w")

@@ -16,7 +16,7 @@ from tests.support.runs import ROOT
 GROUND = {
     f"mlstm_sentiment.{name}"
     for name in (
-        *("bounds", "compiled_code", "errors", "version"),
+        *("bounds", "errors", "version"),
         *("text", "files", "reading", "engine"),
     )
 }

@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -9,10 +10,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from mlstm_sentiment import compiled_code
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files import compiled_code
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.files.storage import check_replaceable, whole_folder
+from mlstm_sentiment.files.writer import RECORD
 from mlstm_sentiment.text.subwords import SubwordTokenizer
 from mlstm_sentiment.text.tokenizer import TOKENIZER_FILE
 from model.kernels import compilation
@@ -139,7 +141,7 @@ def try_caches(folder: Path, inputs: int) -> Outcomes:
     os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
     shutil.copy(compilation._compiled(build), built)
     library = compilation._compiled(build)
-    digest = library.with_suffix(".sha256")
+    record = library.with_name(RECORD)
     counts, wrong = Counter[str](), []
     for seed in range(inputs):
         draw = random.Random(seed)
@@ -148,7 +150,9 @@ def try_caches(folder: Path, inputs: int) -> Outcomes:
         library.write_bytes(content)
         library.chmod(draw.choice([0o755, 0o755, 0o777, 0o775]))
         recorded = draw.choice([built.read_bytes(), built.read_bytes(), content[:-1]])
-        digest.write_text(hashlib.sha256(recorded).hexdigest())
+        digest = hashlib.sha256(recorded).hexdigest()
+        line = {"file": library.name, "kind": "compiled code", "sha256": digest}
+        record.write_text(json.dumps(line) + "\n")
         trusted = compiled_code._is_whole(library, build.function)
         mode = library.stat().st_mode & 0o022
         right = not trusted or (content == built.read_bytes() and not mode)

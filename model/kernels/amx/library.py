@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.compiled_code import ERRORS
+from mlstm_sentiment.files.compiled_code import ERRORS
 
 from ..compilation import Build, load, vector_options, window_library
 from ..cores import emulates_amx, has_amx, has_instructions

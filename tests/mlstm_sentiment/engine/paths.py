@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mlstm_sentiment.compiled_code import ERRORS
 from mlstm_sentiment.engine import library
 from mlstm_sentiment.engine.compiling import compiled
+from mlstm_sentiment.files.compiled_code import ERRORS
 
 EMULATION = Path(__file__).parent / "emulation.h"
 COMPILED = library.PATHS

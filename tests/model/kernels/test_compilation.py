@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import filelock
 import pytest
 
-from mlstm_sentiment import compiled_code
+from mlstm_sentiment.files import compiled_code
 from mlstm_sentiment.files.writer import RECORD
 from model.kernels import compilation
 from tests.model.kernels.compilers import broken_compiler, quick_compiler

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import filelock
 
-from .errors import InputError
-from .files.writer import RECORD, recorded_digests, write_atomically
+from ..errors import InputError
+from .writer import RECORD, recorded_digests, write_atomically
 
 SECONDS_TO_COMPILE = 900  # cheaper than plain torch for a whole run
 ERRORS = (InputError, OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
