@@ -100,7 +100,7 @@ def _predictions(
     train, val, test = features
     columns: list[np.ndarray] = []
     for train_labels, val_labels in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
-        best, answers = -1.0, np.zeros(0)
+        best, answers = -1.0, np.zeros(0, dtype=bool)
         for probabilities in fits(train, train_labels):
             of_val = probabilities(val)
             threshold = choose_threshold(of_val, val_labels, "f1")
