@@ -109,12 +109,14 @@ def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") 
 
 
 def _validated(solutions: Sequence[Solution], val: Examples) -> Regression:
-    coefficients = np.stack([solution.weights for solution in solutions])
-    intercepts = np.array([solution.intercept for solution in solutions])
-    converged = all(solution.converged for solution in solutions)
-    if len(solutions) == 1:
-        coefficients, intercepts = coefficients[0], float(intercepts[0])
-    fit = Regression(solutions[0].c, coefficients, intercepts, np.nan, converged)
+    first, *more = solutions
+    fit = Regression(
+        first.c,
+        np.stack([solution.weights for solution in solutions]) if more else first.weights,
+        np.array([solution.intercept for solution in solutions]) if more else first.intercept,
+        np.nan,
+        all(solution.converged for solution in solutions),
+    )
     return replace(fit, val_accuracy=fit.accuracy(val))
 
 

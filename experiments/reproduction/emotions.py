@@ -82,11 +82,13 @@ def by_words(sets: Sequence[LabelledSet], baseline: Baseline) -> np.ndarray:
     parts = [words.transform(part.texts) for part in sets]
 
     def fits(train: Any, labels: np.ndarray) -> Iterable[Probabilities]:
-        for c in baseline.grid:
-            fitted = baseline.regression(c).fit(train, labels)
-            yield lambda texts, fitted=fitted: fitted.predict_proba(texts)[:, 1]
+        return (_of_yes(baseline.regression(c).fit(train, labels)) for c in baseline.grid)
 
     return _predictions(parts, sets, fits)
+
+
+def _of_yes(fitted: Any) -> Probabilities:
+    return lambda features: fitted.predict_proba(features)[:, 1]
 
 
 def _predictions(
@@ -96,9 +98,9 @@ def _predictions(
 ) -> np.ndarray:
     """Answer with the fit to train, and the threshold, that have the best F1 on val."""
     train, val, test = features
-    columns = []
+    columns: list[np.ndarray] = []
     for train_labels, val_labels in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
-        best, answers = -1.0, None
+        best, answers = -1.0, np.zeros(0, dtype=bool)
         for probabilities in fits(train, train_labels):
             of_val = probabilities(val)
             threshold = choose_threshold(of_val, val_labels, "f1")
