@@ -39,9 +39,10 @@ def test_an_interval_in_characters_ends_where_so_much_text_was_read(
         assert (step in due) == (read(step) // every > read(step - 1) // every)
     if every > read(1):  # else every step is due, and counted once
         assert run.count(run.evaluate) == len(due)
+    saving = replace(run, checkpoint=run.evaluate)
     for step in (1, run.last_step // 2, run.last_step):
-        saved = any(earlier < step for earlier in due) or step >= run.last_step
-        assert run.has_been_due(run.evaluate, step) is (step > 0 and saved)
+        twice = run.clock.characters(step - 1) // every > 1 if step else False
+        assert saving.has_saved(step) is (twice or step >= run.last_step)
 
 
 def test_the_same_text_lies_between_evaluations_for_any_batch():
