@@ -319,18 +319,34 @@ def units_table() -> str:
 
 
 def answer() -> str:
-    """Say when label-free transfer beats labels."""
+    """Say when label-free transfer beats labels, and count the domains by their distance."""
     domains = measured_domains()
-    reviews = {n: row for n, row in domains.items() if DOMAINS[n].distance != "no reviews"}
-    others = {n: row for n, row in domains.items() if n not in reviews}
-    return f"""\
-**Answer.** On reviews, as long as the domain has about {most_beaten(reviews)} labels or fewer: up to there, unit 410 without a
-label of the domain is ahead of a bag of words in most domains. On texts that are no reviews, up to {most_beaten(others)}.
-
-| texts | labels of the domain | unit 410 ahead | level | behind |
-| --- | ---: | ---: | ---: | ---: |
-{tallies("reviews", reviews)}
-{tallies("no reviews", others)}"""  # noqa: E501
+    groups = {
+        distance: {n: row for n, row in domains.items() if DOMAINS[n].distance == distance}
+        for distance in DISTANCES
+    }
+    groups = {distance: rows for distance, rows in groups.items() if rows}
+    far = groups.get(DISTANCES[-1], {})
+    near = {name: row for name, row in domains.items() if name not in far}
+    lines = [
+        "**Answer.** When the domain has few labels. On reviews, a bag of words fitted to "
+        f"{most_beaten(near)} labels of the domain or fewer is behind unit 410, which has none, in "
+        "most domains."
+    ]
+    if far:
+        lines.append(f"On texts that are no reviews, {most_beaten(far)} or fewer.")
+    fitted = next(iter(domains.values()))["fitted_outside"]
+    for key, title in OUTSIDE.items():
+        words = [word(row["outside"][key]) for row in domains.values()]
+        counts = ", ".join(f"{each} in {words.count(each)}" for each in WORDS)
+        lines.append(
+            f"Next to a bag fitted to {fitted[key]['fitted_to']:,} {title}, the unit is {counts} of "
+            f"{len(words)} domains."
+        )
+    text = "\n".join(lines)
+    head = ["domains where unit 410 is ahead, level, behind", *(f"{n:,} labels" for n in COUNTS)]
+    rows = [[f"{title} ({len(rows)})", *tallies(rows)] for title, rows in groups.items()]
+    return f"{text}\n\n{markdown([*head, *OUTSIDE.values()], rows)}"
 
 
 def words_by_count(domains: dict[str, Any], place: int) -> list[str]:
@@ -350,13 +366,10 @@ def most_beaten(domains: dict[str, Any]) -> str:
     return best
 
 
-def tallies(title: str, domains: dict[str, Any]) -> str:
-    """Return rows with the number of domains by word: of own labels, then of other domains'."""
-    cases = [(f"{n:,}", words_by_count(domains, i)) for i, n in enumerate(COUNTS)]
-    for key, outside in OUTSIDE.items():
-        words = [word(row["outside"][key]) for row in domains.values()]
-        cases.append((f"none; {outside}", words))
-    return "\n".join(
-        f"| {title} | {case} | {' | '.join(str(words.count(w)) for w in WORDS)} |"
-        for case, words in cases
-    )
+def tallies(domains: dict[str, Any]) -> list[str]:
+    """Return the numbers of domains by word: for own labels by number, then for other domains'."""
+    cases = [words_by_count(domains, place) for place in range(len(COUNTS))]
+    cases += [[word(row["outside"][key]) for row in domains.values()] for key in OUTSIDE]
+    return [
+        ", ".join(str(words.count(each)) for each in WORDS) if words else "-" for words in cases
+    ]
