@@ -340,8 +340,8 @@ def answer() -> str:
         words = [word(row["outside"][key]) for row in domains.values()]
         counts = ", ".join(f"{each} in {words.count(each)}" for each in WORDS)
         lines.append(
-            f"Next to a bag fitted to {fitted[key]['fitted_to']:,} {title}, the unit is {counts} of "
-            f"{len(words)} domains."
+            f"Next to a bag fitted to {fitted[key]['fitted_to']:,} {title}, the unit is {counts} "
+            f"of {len(words)} domains."
         )
     text = "\n".join(lines)
     head = ["domains where unit 410 is ahead, level, behind", *(f"{n:,} labels" for n in COUNTS)]
