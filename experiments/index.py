@@ -152,11 +152,7 @@ def folders() -> str:
         (
             "board",
             "How accurate is every shipped model, and one unit alone, next to honest baselines?",
-            f"On SST `default` has {board.value('default', 'sst')} %, on everyday remarks "
-            f"{board.value('default', 'remarks')} %. A bag of words fitted to public texts has "
-            f"{board.value(board.BAG, 'sst')} and {board.value(board.BAG, 'remarks')} %: `default` "
-            f"is {board.word('default', board.BAG, 'sst')} and "
-            f"{board.word('default', board.BAG, 'remarks')}.",
+            f"{board.against_bag('sst', 'On SST')} {board.against_bag('remarks', 'On remarks')}",
         ),
         (
             "default_model",
@@ -219,7 +215,7 @@ def published() -> str:
                 "",
                 board.cell("default", name),
                 "`default`",
-                f"NB-weighted n-grams on public texts {board.cell(board.BAG, name)}",
+                "[the board](board/README.md)",
             ]
             for name, title in (("sst", "SST"), ("imdb", "IMDB (some of its reviews)"))
         ),

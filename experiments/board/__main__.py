@@ -1,7 +1,7 @@
 """Measure every shipped model, unit 410 alone and honest baselines, and make the pages again.
 
 python -m experiments.board --data DATA
-python -m experiments.board --data DATA --methods default default_small    # after a new head
+python -m experiments.board --data DATA --methods default default_small --domains    # new heads
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from experiments.intervals import packed_answers
 from experiments.results import write_result
 from transfer.regression import accuracy_interval
 
+from .label_free import DOMAINS, measure_domains
 from .methods import METHODS, Answers
 from .sets import TEST_SETS, Absent, Texts, read_set
 
@@ -33,11 +34,13 @@ class Options:
     """The folder that holds sst/, imdb/, cr/, semeval/, amazon/, other/ and everyday/test.tsv."""
     methods: tuple[Literal[*METHODS], ...] = tuple(METHODS)  # type: ignore[valid-type]
     """Names of methods."""
+    domains: tuple[Literal[*DOMAINS], ...] = tuple(DOMAINS)  # type: ignore[valid-type]
+    """Names of the domains of label_free.md."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    sets = present_sets(options.data)
+    sets = present_sets(options.data) if options.methods else {}
     for name in options.methods:
         try:
             result = measure(name, options.data, sets)
@@ -47,6 +50,7 @@ def main() -> None:
         write_result("board", name, {**result, "origin": describe_origin()})
         shown = ", ".join(f"{key} {row['accuracy']:.4f}" for key, row in result["sets"].items())
         print(f"{name}: {shown}", flush=True)
+    measure_domains(options.data, options.domains)
     tables.main()
 
 

@@ -1,6 +1,6 @@
 """When does label-free transfer beat labels? By distance of the domain, and number of labels.
 
-python -m experiments.board.label_free --data DATA
+python -m experiments.board --data DATA --domains tablets tweets    # see __main__.py
 
 Unit 410 has its threshold and sign from SST's train split, and no label of another domain. It is
 compared on the same test texts with bags of n-grams fitted to 10 to 3,000 labels of the domain, C
@@ -22,21 +22,19 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
-from experiments import tables
 from experiments.baselines import BASELINES, NaiveBayesRegression
 from experiments.intervals import WORDS, Difference, compare_draws
 from experiments.models.select_reviews import EXCLUDED
 from experiments.published_sets import SETS
-from experiments.results import read_result, write_result
+from experiments.results import NotMeasured, find_result, write_result
 from experiments.tables import markdown, origins, percent
 from mlstm_sentiment import SentimentFeaturizer
 from mlstm_sentiment.reading.records import read_records
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .methods import WEAK, Bag, all_texts, film_texts, fit_unit
+from .methods import WEAK, Bag, film_bag, fit_unit, public_bag
 from .sets import (
     AMAZON,
     LENGTHS,
@@ -57,14 +55,6 @@ DRAWS = 5  # of the labels
 TESTED = 1000  # texts, half of them of each label, as those to learn from
 RIDGES = 10.0 ** np.arange(0, 7)
 SIDES = {"negative": 0, "positive": 1}
-
-
-@dataclass(frozen=True)
-class Options:
-    """Compare unit 410 with bags by number of labels, on every domain whose texts are there."""
-
-    data: Path
-    """The folder that holds sst/, imdb/, cr/, amazon/, other/ and labelled/."""
 
 
 @dataclass(frozen=True)
@@ -148,30 +138,38 @@ DOMAINS = {
 OUTSIDE = {"films": "film labels", "all": "film and product labels"}
 
 
-def main() -> None:
-    options = command.parse(Options, __doc__)
+def measure_domains(data: Path, names: Sequence[str]) -> None:
+    """Write the result of each domain that is there, and draw the figure."""
+    if not names:
+        return
     featurizer = SentimentFeaturizer.from_pretrained(MODEL)
-    sst = SETS["sst"].read(options.data).sets[0]
+    sst = SETS["sst"].read(data).sets[0]
     slope, cut = fit_unit(featurizer.transform(sst.texts)[:, UNIT], sst.labels)
-    bags = {"films": film_texts(options.data), "all": all_texts(options.data)}
-    fitted = {name: Bag(*texts, draws=0) for name, texts in bags.items()}
-    domains = {}
-    for name, domain in DOMAINS.items():
+    bags = {"films": film_bag(data), "all": public_bag(data)}
+    settings = {"threshold": cut, "draws": DRAWS, "tested": TESTED, "seed": SEED}
+    outside = {name: bag.settings for name, bag in bags.items()}
+    for name in names:
         try:
-            texts = domain.read(options.data)
+            texts = DOMAINS[name].read(data)
         except (Absent, OSError) as error:
             print(f"{name}: left out: {error}", flush=True)
             continue
         features = featurizer.transform(texts.texts)
         unit = slope * (features[:, UNIT] - cut) > 0
-        domains[name] = measure(texts, features, unit, fitted)
-        print(name, domains[name]["unit"], domains[name]["curves"], flush=True)
-    config = {"threshold": cut, "draws": DRAWS, "tested": TESTED, "seed": SEED}
-    outside = {name: bag.settings for name, bag in fitted.items()}
-    result = {"config": config, "outside": outside, "domains": domains}
-    write_result("board", "label_free", {**result, "origin": describe_origin()})
-    save_png(draw(result), HERE / "label_free.png")
-    tables.main()
+        row = measure(texts, features, unit, bags)
+        about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
+        write_result("board", f"label_free/{name}", {**row, **about})
+        print(name, row["unit"], row["counts"], row["curves"], flush=True)
+    save_png(draw(measured_domains()), HERE / "label_free.png")
+
+
+def measured_domains() -> dict[str, dict[str, Any]]:
+    """Return the results of all domains that have one."""
+    found = {name: find_result("board", f"label_free/{name}") for name in DOMAINS}
+    domains = {name: row for name, row in found.items() if row is not None}
+    if not domains:
+        raise NotMeasured("no domain was measured")
+    return domains
 
 
 def measure(
@@ -258,15 +256,13 @@ def word(row: dict[str, Any]) -> str:
 
 
 @mpl.rc_context(STYLE)
-def draw(result: dict[str, Any]) -> Figure:
+def draw(domains: dict[str, dict[str, Any]]) -> Figure:
     """Draw the lead of the unit over a bag of the domain's own labels, by number of labels."""
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     axes = figure.subplots()
     colors = dict(zip(DISTANCES, (BLUE, "tab:green", ORANGE, "tab:red"), strict=True))
     for distance in DISTANCES:
-        rows = [
-            row for name, row in result["domains"].items() if DOMAINS[name].distance == distance
-        ]
+        rows = [row for name, row in domains.items() if DOMAINS[name].distance == distance]
         curves = [[100 * point["lead"] for point in row["curves"]["bag"]] for row in rows]
         for curve in curves:
             axes.plot(COUNTS[: len(curve)], curve, color=colors[distance], linewidth=0.6, alpha=0.5)
@@ -288,18 +284,19 @@ def draw(result: dict[str, Any]) -> Figure:
 
 def table() -> str:
     """Return the accuracy of the unit and its lead over each bag, by domain."""
-    result = read_result("board", "label_free")
+    domains = measured_domains()
     rows = []
-    for name, row in result["domains"].items():
+    for name, row in domains.items():
         domain = DOMAINS[name]
         points = dict(zip(row["counts"], row["curves"]["bag"], strict=True))
         cells = [shown(points.get(count)) for count in COUNTS]
         cells += [shown(row["outside"][key]) for key in OUTSIDE]
         rows.append([domain.distance, domain.title, percent(row["unit"]), *cells])
     head = ["distance", "domain", "unit 410, %", *(f"{count:,} labels" for count in COUNTS)]
-    head += [f"{result['outside'][key]['fitted_to']:,} {title}" for key, title in OUTSIDE.items()]
+    fitted = next(iter(domains.values()))["fitted_outside"]
+    head += [f"{fitted[key]['fitted_to']:,} {title}" for key, title in OUTSIDE.items()]
     text = markdown(head, rows, "ll" + "r" * (len(head) - 2))
-    return f"{text}\n\n{origins({'label_free': result})}"
+    return f"{text}\n\n{origins(domains)}"
 
 
 def shown(row: dict[str, Any] | None) -> str:
@@ -311,9 +308,8 @@ def shown(row: dict[str, Any] | None) -> str:
 
 def units_table() -> str:
     """Return the accuracy of a ridge regression on all units, and of the bag, by labels."""
-    result = read_result("board", "label_free")
     rows = []
-    for name, row in result["domains"].items():
+    for name, row in measured_domains().items():
         pairs = zip(row["curves"]["all_units"], row["curves"]["bag"], strict=True)
         cells = [f"{percent(a['accuracy'])}, {percent(b['accuracy'])}" for a, b in pairs]
         cells += ["-"] * (len(COUNTS) - len(cells))
@@ -323,18 +319,34 @@ def units_table() -> str:
 
 
 def answer() -> str:
-    """Say when label-free transfer beats labels."""
-    domains = read_result("board", "label_free")["domains"]
-    reviews = {n: row for n, row in domains.items() if DOMAINS[n].distance != "no reviews"}
-    others = {n: row for n, row in domains.items() if n not in reviews}
-    return f"""\
-**Answer.** On reviews, as long as the domain has about {most_beaten(reviews)} labels or fewer: up to there, unit 410 without a
-label of the domain is ahead of a bag of words in most domains. On texts that are no reviews, up to {most_beaten(others)}.
-
-| texts | labels of the domain | unit 410 ahead | level | behind |
-| --- | ---: | ---: | ---: | ---: |
-{tallies("reviews", reviews)}
-{tallies("no reviews", others)}"""  # noqa: E501
+    """Say when label-free transfer beats labels, and count the domains by their distance."""
+    domains = measured_domains()
+    groups = {
+        distance: {n: row for n, row in domains.items() if DOMAINS[n].distance == distance}
+        for distance in DISTANCES
+    }
+    groups = {distance: rows for distance, rows in groups.items() if rows}
+    far = groups.get(DISTANCES[-1], {})
+    near = {name: row for name, row in domains.items() if name not in far}
+    lines = [
+        "**Answer.** When the domain has few labels. On reviews, a bag of words fitted to "
+        f"{most_beaten(near)} labels of the domain or fewer is behind unit 410, which has none, in "
+        "most domains."
+    ]
+    if far:
+        lines.append(f"On texts that are no reviews, {most_beaten(far)} or fewer.")
+    fitted = next(iter(domains.values()))["fitted_outside"]
+    for key, title in OUTSIDE.items():
+        words = [word(row["outside"][key]) for row in domains.values()]
+        counts = ", ".join(f"{each} in {words.count(each)}" for each in WORDS)
+        lines.append(
+            f"Next to a bag fitted to {fitted[key]['fitted_to']:,} {title}, the unit is {counts} "
+            f"of {len(words)} domains."
+        )
+    text = "\n".join(lines)
+    head = ["domains where unit 410 is ahead, level, behind", *(f"{n:,} labels" for n in COUNTS)]
+    rows = [[f"{title} ({len(rows)})", *tallies(rows)] for title, rows in groups.items()]
+    return f"{text}\n\n{markdown([*head, *OUTSIDE.values()], rows)}"
 
 
 def words_by_count(domains: dict[str, Any], place: int) -> list[str]:
@@ -354,17 +366,10 @@ def most_beaten(domains: dict[str, Any]) -> str:
     return best
 
 
-def tallies(title: str, domains: dict[str, Any]) -> str:
-    """Return rows with the number of domains by word: of own labels, then of other domains'."""
-    cases = [(f"{n:,}", words_by_count(domains, i)) for i, n in enumerate(COUNTS)]
-    for key, outside in OUTSIDE.items():
-        words = [word(row["outside"][key]) for row in domains.values()]
-        cases.append((f"none; {outside}", words))
-    return "\n".join(
-        f"| {title} | {case} | {' | '.join(str(words.count(w)) for w in WORDS)} |"
-        for case, words in cases
-    )
-
-
-if __name__ == "__main__":
-    command.run(main)
+def tallies(domains: dict[str, Any]) -> list[str]:
+    """Return the numbers of domains by word: for own labels by number, then for other domains'."""
+    cases = [words_by_count(domains, place) for place in range(len(COUNTS))]
+    cases += [[word(row["outside"][key]) for row in domains.values()] for key in OUTSIDE]
+    return [
+        ", ".join(str(words.count(each)) for each in WORDS) if words else "-" for words in cases
+    ]

@@ -194,6 +194,18 @@ def all_texts(data: Path) -> tuple[LabelledSet, LabelledSet]:
     return LabelledSet([texts[row] for row in order], labels[order], train.classes), val
 
 
+@cache
+def film_bag(data: Path) -> Bag:
+    """Return the bag that is fitted to film texts."""
+    return Bag(*film_texts(data))
+
+
+@cache
+def public_bag(data: Path) -> Bag:
+    """Return the bag that is fitted to film and product texts."""
+    return Bag(*all_texts(data))
+
+
 METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
     "default": ("`default`", lambda data: Shipped("default")),
     "default_small": ("`default_small`", lambda data: Shipped("default_small")),
@@ -203,8 +215,8 @@ METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
     ),
     "amazon_1024": ("`amazon_1024`, all units", lambda data: Shipped("amazon_1024")),
     "unit": ("unit 410 alone", lambda data: Unit("amazon_subword_1024", data)),
-    "bag_films": ("bag, film texts", lambda data: Bag(*film_texts(data))),
-    "bag_all": ("bag, film and product texts", lambda data: Bag(*all_texts(data))),
+    "bag_films": ("bag, film texts", film_bag),
+    "bag_all": ("bag, film and product texts", public_bag),
     "minilm": ("MiniLM, film and product texts", lambda data: MiniLM(*all_texts(data))),
     "vader": ("VADER", lambda data: Vader()),
 }

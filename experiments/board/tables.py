@@ -10,6 +10,13 @@ from .methods import METHODS
 from .sets import DISTANCES, TEST_SETS
 
 OURS, UNIT, BAG = "default", "unit", "bag_all"
+NEXT_TO = {"ahead": "ahead of", "level": "level with", "behind": "behind"}
+OTHERS = {
+    BAG: "a bag of words fitted to public texts of films and products",
+    "bag_films": "a bag of words fitted to texts of films alone",
+    "minilm": "MiniLM fitted to these public texts",
+    "vader": "VADER",
+}
 
 
 def measured() -> dict[str, dict[str, Any]]:
@@ -145,37 +152,51 @@ def kinds() -> str:
 
 def answer() -> str:
     """Say where the default and the unit stand."""
-    return f"""\
-**Answer.** `default` is {tally(OURS, BAG)} a bag of words fitted to public texts of films and products, and {tally(OURS, "vader")} VADER. Unit 410 alone,
-which has no label of a product, is {tally(UNIT, BAG)} that bag, and {tally(UNIT, "bag_films")} one fitted to the film texts alone."""  # noqa: E501
+    default, unit = (
+        [
+            f"- Next to {title}: {tally(first, other)}."
+            for other, title in OTHERS.items()
+            if has(other)
+        ]
+        for first in (OURS, UNIT)
+    )
+    lines = ["**Answer.** `default`:", "", *default]
+    lines += ["", "Unit 410 alone, which has no label but those of film sentences:", "", *unit]
+    return "\n".join(lines)
+
+
+def has(method: str) -> bool:
+    """Return whether a method was measured."""
+    return find_result("board", method) is not None
 
 
 def tally(first: str, second: str) -> str:
     """Say on which sets a method is ahead of another one, level or behind."""
-    titles: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
-    names = {"ahead": "ahead of", "level": "level with", "behind": "behind"}
+    found: dict[str, list[str]] = {each: [] for each in NEXT_TO}
     for key, test_set in TEST_SETS.items():
-        titles[names[word(first, second, key)]].append(test_set.title)
-    parts = [f"{words} (on {', '.join(found)})" for words, found in titles.items() if found]
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+        found[word(first, second, key)].append(test_set.title)
+    return "; ".join(f"{each} on {', '.join(names)}" for each, names in found.items() if names)
 
 
 def limits() -> str:
     """Say on the first page when not to use the default."""
-    kinds_right = row_of(OURS, "remarks")["kinds"]
-    right, of_all = kinds_right["sarcasm"]
-    bag = read_result("board", BAG)["config"]["fitted_to"]
-    words = {"ahead": "ahead of", "level": "level with", "behind": "behind"}
-    against_bag, against_vader, unit_and_chance = (
-        words[word(OURS, BAG, "remarks")],
-        words[word(OURS, "vader", "tweets")],
-        chance("remarks"),
-    )
+    right, of_all = row_of(OURS, "remarks")["kinds"]["sarcasm"]
     return f"""\
-On everyday remarks `default` ({value(OURS, "remarks")} %) is {against_bag} a plain word-count classifier ({value(BAG, "remarks")} %) fitted to {bag:,} public
-texts of films and products. On tweets ({value(OURS, "tweets")} %) it is {against_vader} VADER ({value("vader", "tweets")} %), a free word list. Unit 410 alone, with
-{cell(UNIT, "remarks")} %, is {unit_and_chance} on everyday remarks. No method we tried handles sarcasm: `default` misses {of_all - right} of {of_all} remarks.
-It knows English only. [All methods on all sets](experiments/board/README.md)."""  # noqa: E501
+{against_bag("remarks", "On everyday remarks")} On tweets ({value(OURS, "tweets")} %) it is {NEXT_TO[word(OURS, "vader", "tweets")]} VADER
+({value("vader", "tweets")} %), a free word list. No method we tried handles sarcasm: `default` misses {of_all - right} of {of_all} remarks. It knows English only.
+[All methods on all sets](experiments/board/README.md)."""  # noqa: E501
+
+
+def against_bag(name: str, where: str) -> str:
+    """Say how the default compares with the bag of public texts on a set, if that was measured."""
+    ours = f"{where}, `default` has {value(OURS, name)} %"
+    if not has(BAG):
+        return f"{ours}."
+    fitted = read_result("board", BAG)["config"]["fitted_to"]
+    return (
+        f"{ours} and is {NEXT_TO[word(OURS, BAG, name)]} a plain word-count classifier "
+        f"fitted to {fitted:,} public texts of films and products ({value(BAG, name)} %)."
+    )
 
 
 def chance(name: str) -> str:
