@@ -40,7 +40,7 @@ def curve(model: str) -> str:
                     f"{row['better']:.0%}",
                 ]
             )
-    head = ["texts", "rows", "learned", "before", "bag", "MiniLM", "written"]
+    head = ["texts", "rows", "learned", "before", "bag", "MiniLM", "gain shown"]
     losses = (
         f"{KINDS[name]} {results[f'{model}/{name}']['before']['log_loss']:.2f} to "
         f"{list(results[f'{model}/{name}']['sizes'].values())[-1]['log_loss']:.2f}"
