@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.baselines import BASELINES
 from experiments.default_model.methods import folder_megabytes
+from experiments.learning.tables import largest
 from experiments.models.tables import NORMAL
 from experiments.published_sets import SETS
 from experiments.reproduction.answer import (
@@ -124,6 +125,11 @@ def folders() -> str:
             f"On SST, yes: {percent(ours['accuracy'])} %; NB-weighted n-grams on the same texts "
             f"reach {percent(words['accuracy'])} %. On IMDB and on everyday remarks it is level "
             "with them; on tweets it is behind VADER and MiniLM.",
+        ),
+        (
+            "learning",
+            "How much better does `default` become, if a user corrects some of its answers?",
+            largest("default"),
         ),
         (
             "scaling",
