@@ -68,8 +68,8 @@ def largest(model: str) -> str:
     tweets, first = gains.pop("tweets"), before.pop("tweets")
     lowest, highest = min(before.values()), max(before.values())
     return (
-        f"With 300 rows, tweets gain {tweets:.1f} points (three answers, {100 * first:.0f} % right before)"
-        f". Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, gain "
+        f"With 300 rows, tweets gain {tweets:.1f} points (three answers, {100 * first:.0f} % right "
+        f"before). Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, gain "
         f"{min(gains.values()):.1f} to {max(gains.values()):.1f}. A bag of words that learns from "
         f"the same rows is behind on {ahead} of {bags} kinds of texts."
     )
