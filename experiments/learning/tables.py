@@ -69,9 +69,9 @@ def largest(model: str) -> str:
     lowest, highest = min(before.values()), max(before.values())
     return (
         f"With 300 rows, tweets gain {tweets:.1f} points (three answers, {100 * first:.0f} % right "
-        f"before). Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, gain "
-        f"{min(gains.values()):.1f} to {max(gains.values()):.1f}. A bag of words that learns from "
-        f"the same rows is behind on {ahead} of {bags} kinds of texts."
+        f"before). Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, "
+        f"gain {min(gains.values()):.1f} to {max(gains.values()):.1f}. A bag of words that learns "
+        f"from the same rows is behind on {ahead} of {bags} kinds of texts."
     )
 
 
