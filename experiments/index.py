@@ -8,6 +8,7 @@ from typing import Any
 from experiments.baselines import BASELINES
 from experiments.board import tables as board
 from experiments.intervals import Difference, compare_with_published
+from experiments.learning.tables import largest
 from experiments.models.tables import NORMAL
 from experiments.published_sets import SETS
 from experiments.reproduction.answer import (
@@ -158,6 +159,11 @@ def folders() -> str:
             "default_model",
             "What does `default` learn from, and what does it get wrong?",
             "Labelled reviews, sentences of our own grammar, and teachers; it gets sarcasm wrong.",
+        ),
+        (
+            "learning",
+            "How much better does `default` become, if a user corrects some of its answers?",
+            largest("default"),
         ),
         (
             "scaling",

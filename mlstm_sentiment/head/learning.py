@@ -61,8 +61,9 @@ class LearnedHead(NamedTuple):
     head: Head  # fitted to all rows
     before: np.ndarray  # bool [N], which rows the old head answers correctly
     after: np.ndarray  # bool [N]
-    loss_before: float  # mean negative logarithm of the right answer's probability
-    loss_after: float
+    losses: np.ndarray
+    """Negative logarithm of the right answer's probability, float64 [N, 3]: before, after, and if
+    only the frequencies of the answers were known."""
     left_out: Counter[str]  # rows, by the reason
 
     @property
@@ -81,17 +82,23 @@ class LearnedHead(NamedTuple):
 
     @property
     def is_better(self) -> bool:
-        """Whether more rows are right, beyond the interval."""
-        return self.gain[1] > 0
+        """Whether more rows are right, and the texts say more than how frequent answers are.
+
+        Both beyond a 95 % interval: else a frequent answer alone would improve a poor head.
+        """
+        known = self.losses[:, 2] - self.losses[:, 1]
+        return self.gain[1] > 0 and known.mean() > _MARGIN * known.std() / len(known) ** 0.5
 
     def lines(self) -> list[str]:
         """Return the comparison in words."""
         gain, low, high = (100 * number for number in self.gain)
+        before, after, alike = self.losses.mean(0)
         return [
             f"right, of {len(self.before):,} rows in {FOLDS} folds: {self.before.mean():.1%} "
             f"before, {self.after.mean():.1%} after",
             f"gain: {gain:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})",
-            f"log loss: {self.loss_before:.3f} before, {self.loss_after:.3f} after",
+            f"log loss: {before:.3f} before, {after:.3f} after, {alike:.3f} if every text got the "
+            "frequencies of the answers",
         ]
 
     def summary(self) -> dict[str, Any]:
@@ -103,8 +110,7 @@ class LearnedHead(NamedTuple):
             "right_before": float(self.before.mean()),
             "right_after": float(self.after.mean()),
             "gain_interval": list(self.gain[1:]),
-            "log_loss_before": self.loss_before,
-            "log_loss_after": self.loss_after,
+            "log_losses": self.losses.mean(0).tolist(),
         }
 
 
@@ -169,13 +175,17 @@ def learn(
         fold = rows.answers(rows.fitted(others), held_out, sides=sides)
         for whole, part in zip(after, fold, strict=True):
             whole[held_out] = part
-    losses = [-np.log(each[everything, right].clip(_LEAST)).mean() for _, each in (before, after)]
+    counts = np.bincount(right, minlength=len(names))
+    chances = [
+        before[1][everything, right],
+        after[1][everything, right],
+        counts[right] / len(right),
+    ]
     return LearnedHead(
         head=rows.fitted(everything),
         before=before[0] == right,
         after=after[0] == right,
-        loss_before=float(losses[0]),
-        loss_after=float(losses[1]),
+        losses=-np.log(np.column_stack(chances).clip(_LEAST)),
         left_out=corrections.left_out,
     )
 

@@ -68,7 +68,7 @@ def test_what_it_learned_holds_for_every_command(corrected, tmp_path, capsys, ca
 
 
 def test_what_is_not_better_ends_with_3_and_writes_nothing(corrected, tmp_path):
-    others = ("positive", "negative", "neutral")  # nothing to do with the texts
+    others = ("positive", "positive", "neutral")  # nothing to do with the texts
     rewrite(corrected, lambda rows: [[row[0], others[n % 3]] for n, row in enumerate(rows)])
     words = ("learn", corrected, "--output", tmp_path / "mine", *SMALL)
     process = run("-m", "mlstm_sentiment", *words)
