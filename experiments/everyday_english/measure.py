@@ -96,6 +96,7 @@ def method_of(name: str, texts: Path) -> Method:
 def vader(texts: Sequence[str]) -> np.ndarray:
     """Return VADER's score as a side; it is neutral if the compound is within 0.05 of zero."""
     answers = Vader("vader", None).answer(texts)
+    assert answers.unsure is not None
     positive = answers.positive - 1e-9  # a tie counts as negative
     neutral = np.where(answers.unsure, 0.99, 0.01)
     return np.column_stack([(1 - positive) * (1 - neutral), neutral, positive * (1 - neutral)])
