@@ -11,7 +11,7 @@ a weighted mean of fits (`ship.py`) is again a head of the same size.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -90,7 +90,7 @@ def main() -> None:
         network.center, network.scale = torch.tensor(some.mean(0)), torch.tensor(some.std(0) + 1e-3)
     train(network, inputs, examples, options)
     make_folder(options.output)
-    state = {name: tensor.numpy() for name, tensor in network.arrays().items()}
+    state: dict[str, Any] = {n: tensor.numpy() for n, tensor in network.arrays().items()}
     np.savez(options.output / "fit.npz", **state)
     settings = {n: value for n, value in vars(options).items() if n not in ("texts", "output")}
     write_json(options.output / "fit.json", {"options": settings, "origin": describe_origin()})

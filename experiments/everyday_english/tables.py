@@ -1,0 +1,134 @@
+"""Make the tables of README.md, and those of the default models' cards and SOURCES.md."""
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from experiments.everyday_english.texts import SOURCES
+from experiments.models.tables import linked
+from experiments.results import find_result, read_result
+from experiments.tables import markdown, percent
+
+TITLES = {
+    "default": "`default`",
+    "default_former": "`default`, former head",
+    "default_small": "`default_small`",
+    "default_small_former": "`default_small`, former head",
+    "bag_public": "bag, public reviews alone",
+    "bag_all": "bag, all of this",
+    "vader": "VADER",
+}
+TARGETS = {  # set before: sides / three
+    "app reviews": "90 / -",
+    "hotel remarks": "91 / -",
+    "Reddit comments": "87 / 69",
+    "tweets, 2013 to 2017": "88 / 68",
+    "developers' texts": "84 / 70",
+    "requests": "- / 93",
+}
+SET_TARGETS = {"sst": "86", "imdb": "92.5", "cr": "83", "semeval": "82"}
+SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "semeval": "tweets, SemEval-2018"}
+
+
+def sources() -> str:
+    """Return the sources that may train weights."""
+    rows = [
+        [
+            f"`{name}`",
+            *(about[key] for key in ("what", "data", "terms")),
+            linked(about["address"], [about["revision"]]),
+        ]
+        for name, about in _sources("weights")
+    ]
+    return markdown(["source", "what", "data set", "terms as stated", "taken from"], rows, "lllll")
+
+
+def others() -> str:
+    """Return the sources that may not train weights, and why."""
+    rows = [
+        [f"`{name}`", "val, measurement" if use == "val" else "not used", about["reason"]]
+        for use in ("val", "neither")
+        for name, about in _sources(use)
+    ]
+    return markdown(["source", "used for", "why not for weights"], rows, "lll")
+
+
+def _sources(use: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, about in tomllib.loads(SOURCES.read_text(encoding="utf-8")).items():
+        if about["use"] == use:
+            yield name, about
+
+
+def test_sets() -> str:
+    """Return the accuracies of both models on the published sets and on the remarks."""
+    rows = []
+    for model, title in (("stars_1024", "`default`"), ("stars_512", "`default_small`")):
+        result = read_result("default_model", model)
+        remarks = result["remarks"]
+        cells = [accuracy_of(result["sets"][name]) for name in SETS]
+        cells.append(percent(remarks["test"]["sided_accuracy"]))
+        cells.append(percent(remarks["own_answers"]["test"]["accuracy"]))
+        rows.append([title, *cells])
+    head = ["per cent", *SETS.values(), "everyday remarks, sides", "everyday remarks, three"]
+    return markdown(head, rows)
+
+
+def accuracy_of(result: dict[str, Any]) -> str:
+    """Return an accuracy with its interval, in per cent."""
+    low, high = result["accuracy_interval"]
+    return f"{percent(result['accuracy'])} ({percent(low)} to {percent(high)})"
+
+
+def tenths() -> str:
+    """Return the accuracies of all methods on the test tenths: sides, and three answers."""
+    results = _measured()
+    rows = []
+    for part in ("groups", "kinds"):
+        for group in next(iter(results.values()))[part]:
+            cells = [_both(result[part][group]) for result in results.values()]
+            rows.append([group, *cells])
+    return markdown(["sides / three, per cent", *(TITLES[name] for name in results)], rows)
+
+
+def targets() -> str:
+    """Return what was to be reached, and what `default` and, last, `default_small` reach."""
+    groups = read_result("everyday_english", "test_default")["groups"]
+    default, small = (read_result("default_model", name) for name in ("stars_1024", "stars_512"))
+    rows = [[group, target, _both(groups[group])] for group, target in TARGETS.items()]
+    rows += [
+        [SETS[name], target, percent(default["sets"][name]["accuracy"])]
+        for name, target in SET_TARGETS.items()
+    ]
+    remarks = default["remarks"]
+    sides, three = remarks["test"]["sided_accuracy"], remarks["own_answers"]["test"]["accuracy"]
+    rows.append(["everyday remarks", "82 / 72", f"{percent(sides)} / {percent(three)}"])
+    reached = percent(small["remarks"]["test"]["sided_accuracy"])
+    rows.append(["`default_small`, everyday remarks with a side", "76", reached])
+    return markdown(["per cent, sides / three", "target", "reached"], rows)
+
+
+def calibration() -> str:
+    """Return the errors of P(positive) on the test tenths, with what right ones would have."""
+    results = {name: result for name, result in _measured().items() if "default" in name}
+    names = [*next(iter(results.values()))["groups"], "kept-out domains, balanced"]
+    rows = []
+    for name in names:
+        each = [result["groups"].get(name, result["kept_out"]) for result in results.values()]
+        if "side" in each[0]:
+            rows.append([name, *(_error(row) for row in each)])
+    return markdown(["error (null), mean above", *(TITLES[name] for name in results)], rows)
+
+
+def _measured() -> dict[str, dict[str, Any]]:
+    found = {name: find_result("everyday_english", f"test_{name}") for name in TITLES}
+    return {name: result for name, result in found.items() if result is not None}
+
+
+def _both(row: dict[str, Any]) -> str:
+    side = percent(row["side"]) if "side" in row else "-"
+    return f"{side} / {percent(row['three'])}"
+
+
+def _error(row: dict[str, Any]) -> str:
+    error, null = row["error of positive"], row["error, if calibrated"]
+    return f"{error:.3f} ({null:.3f}), {row['mean above the truth']:+.3f}"
