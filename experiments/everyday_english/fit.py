@@ -91,9 +91,11 @@ def main() -> None:
     train(network, inputs, examples, options)
     make_folder(options.output)
     state: dict[str, Any] = {n: tensor.numpy() for n, tensor in network.arrays().items()}
-    np.savez(options.output / "fit.npz", **state)
+    np.savez(options.output / "fit.npz", allow_pickle=False, **state)
     settings = {n: value for n, value in vars(options).items() if n not in ("texts", "output")}
-    write_json(options.output / "fit.json", {"options": settings, "origin": describe_origin()})
+    write_json(
+        options.output / "fit.json", {"options": settings, "origin": describe_origin()}, "a result"
+    )
 
 
 class Network(nn.Module):

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import Vader
+from experiments.board.methods import Vader
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
 from experiments.everyday_english.texts import Example, kinds_of, read
 from experiments.results import write_result
@@ -95,10 +95,10 @@ def method_of(name: str, texts: Path) -> Method:
 
 def vader(texts: Sequence[str]) -> np.ndarray:
     """Return VADER's score as a side; it is neutral if the compound is within 0.05 of zero."""
-    answers = Vader("vader", None).answer(texts)
-    assert answers.unsure is not None
+    answers = Vader().answer(list(texts))
+    assert answers.neutral is not None
     positive = answers.positive - 1e-9  # a tie counts as negative
-    neutral = np.where(answers.unsure, 0.99, 0.01)
+    neutral = np.where(answers.neutral, 0.99, 0.01)
     return np.column_stack([(1 - positive) * (1 - neutral), neutral, positive * (1 - neutral)])
 
 

@@ -85,7 +85,7 @@ def main() -> None:
         report[part] = counted(examples)
         lines = (json.dumps(example._asdict()) + "\n" for example in examples)
         (options.output / f"{part}.jsonl").write_text("".join(lines), encoding="utf-8")
-    write_json(options.output / "report.json", {**report, "origin": describe_origin()})
+    write_json(options.output / "report.json", {**report, "origin": describe_origin()}, "a result")
     print({part: len(examples) for part, examples in parts.items()})
 
 

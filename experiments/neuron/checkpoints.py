@@ -51,7 +51,7 @@ def main() -> None:
         loaded = Engine.load(folder)
         found.append({"million_characters": float(millions), **best_unit(loaded, train, val)})
     result = {"texts": TEXTS, "checkpoints": found, "probe": probed(options.metrics)}
-    write_json(options.output, {**result, "origin": describe_origin()})
+    write_json(options.output, {**result, "origin": describe_origin()}, "a result")
 
 
 def probed(metrics: Path) -> list[dict[str, Any]]:

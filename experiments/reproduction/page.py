@@ -77,10 +77,12 @@ def main() -> None:
     bits = model["provenance"]["best_valid_bits_per_character"]
     rows = compared(results, bits, model["architecture"]["hidden_size"])
     page = page_of(folder, results, rows)
-    write_atomically(folder / PAGE, lambda path: path.write_text(page, encoding="utf-8"))
+    write_atomically(
+        folder / PAGE, lambda path: path.write_text(page, encoding="utf-8"), "a result"
+    )
     described = [{**asdict(row), "close": row.close} for row in rows]
     about_it = {"model": model, "origin": describe_origin()}
-    write_json(folder / SCORE, {"score": score(rows), "rows": described, **about_it})
+    write_json(folder / SCORE, {"score": score(rows), "rows": described, **about_it}, "a result")
     command.say(f"score {score(rows):.2f} (1: as the published model): {folder / PAGE}")
 
 
@@ -101,7 +103,12 @@ def compared(results: Mapping[str, Any], bits: float, units: int) -> list[Compar
             known = [value for value in SETS[name].published if value.row == row.name]
             if known:
                 best = min(
-                    known, key=lambda v: (distance(v.units), v.unchecked, v.source != "puri")
+                    known,
+                    key=lambda v: (
+                        distance(v.units),
+                        v.standing == "unverified",
+                        v.source != "puri",
+                    ),
                 )
                 rows.append(
                     Compared(

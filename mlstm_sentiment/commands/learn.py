@@ -56,7 +56,7 @@ def run(options: Options) -> None:
 
     check_folder(options.output)
     for name in (WEIGHTS_FILE, CONFIG_FILE):
-        check_output(options.output / name)
+        check_output(options.output / name, "part of a folder")
     rows = list(_rows(options))
     classifier = load(options, options.classifier, show_progress=True)
     learned = classifier.learn_rows(rows)
