@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+from experiments.board import tables as board
 from experiments.everyday_english.texts import SOURCES
 from experiments.models.tables import linked
 from experiments.results import find_result, read_result
@@ -26,8 +27,8 @@ TARGETS = {  # set before: sides / three
     "developers' texts": "84 / 70",
     "requests": "- / 93",
 }
-SET_TARGETS = {"sst": "86", "imdb": "92.5", "cr": "83", "semeval": "82"}
-SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "semeval": "tweets, SemEval-2018"}
+SET_TARGETS = {"sst": "86", "imdb": "92.5", "cr": "83", "tweets": "82"}
+SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "tweets": "tweets, SemEval-2018"}
 
 
 def sources() -> str:
@@ -62,21 +63,17 @@ def _sources(use: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def test_sets() -> str:
     """Return the accuracies of both models on the published sets and on the remarks."""
     rows = []
-    for model, title in (("stars_1024", "`default`"), ("stars_512", "`default_small`")):
-        result = read_result("default_model", model)
-        remarks = result["remarks"]
-        cells = [accuracy_of(result["sets"][name]) for name in SETS]
-        cells.append(percent(remarks["test"]["sided_accuracy"]))
-        cells.append(percent(remarks["own_answers"]["test"]["accuracy"]))
-        rows.append([title, *cells])
+    for model in ("default", "default_small"):
+        cells = [board.cell(model, name) for name in SETS]
+        rows.append([f"`{model}`", *cells, *_remarks(model)])
     head = ["per cent", *SETS.values(), "everyday remarks, sides", "everyday remarks, three"]
     return markdown(head, rows)
 
 
-def accuracy_of(result: dict[str, Any]) -> str:
-    """Return an accuracy with its interval, in per cent."""
-    low, high = result["accuracy_interval"]
-    return f"{percent(result['accuracy'])} ({percent(low)} to {percent(high)})"
+def _remarks(model: str) -> tuple[str, str]:
+    """Return the accuracies on everyday remarks: sides, and three answers."""
+    row = board.row_of(model, "remarks")
+    return percent(row["accuracy"]), percent(row["three"]["accuracy"])
 
 
 def tenths() -> str:
@@ -93,16 +90,12 @@ def tenths() -> str:
 def targets() -> str:
     """Return what was to be reached, and what `default` and, last, `default_small` reach."""
     groups = read_result("everyday_english", "test_default")["groups"]
-    default, small = (read_result("default_model", name) for name in ("stars_1024", "stars_512"))
     rows = [[group, target, _both(groups[group])] for group, target in TARGETS.items()]
     rows += [
-        [SETS[name], target, percent(default["sets"][name]["accuracy"])]
-        for name, target in SET_TARGETS.items()
+        [SETS[name], target, board.value("default", name)] for name, target in SET_TARGETS.items()
     ]
-    remarks = default["remarks"]
-    sides, three = remarks["test"]["sided_accuracy"], remarks["own_answers"]["test"]["accuracy"]
-    rows.append(["everyday remarks", "82 / 72", f"{percent(sides)} / {percent(three)}"])
-    reached = percent(small["remarks"]["test"]["sided_accuracy"])
+    rows.append(["everyday remarks", "82 / 72", " / ".join(_remarks("default"))])
+    reached, _ = _remarks("default_small")
     rows.append(["`default_small`, everyday remarks with a side", "76", reached])
     return markdown(["per cent, sides / three", "target", "reached"], rows)
 
