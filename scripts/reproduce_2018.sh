@@ -100,4 +100,4 @@ step "scaling"
 "$PYTHON" experiments/scaling/published.py --output "$output/scaling.json"
 
 step "page"
-"$PYTHON" -m experiments.reproduction.page "$output"
+"$PYTHON" -m experiments.reproduction.page --output "$output"

@@ -1,6 +1,6 @@
 """Make the page of scripts/reproduce_2018.sh: the published figures, ours, and one score.
 
-python -m experiments.reproduction.page runs/reproduce_minutes
+python -m experiments.reproduction.page --output runs/reproduce_minutes
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from math import log
 from pathlib import Path
 from statistics import mean
-from typing import Annotated, Any
+from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
@@ -17,7 +17,6 @@ from experiments.published_sets import SETS
 from experiments.results import read_result, result_at
 from experiments.scaling.tables import points_of, quality_of
 from experiments.tables import markdown, origins
-from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.writer import write_atomically, write_json
@@ -49,7 +48,7 @@ are those of training text; ours are those of valid."""
 class Options:
     """Write page.md and score.json into the folder of a reproduction."""
 
-    folder: Annotated[Path, Argument(positional=True)]
+    output: Path
     """The --output of scripts/reproduce_2018.sh."""
 
 
@@ -71,7 +70,7 @@ class Compared:
 
 
 def main() -> None:
-    folder = command.parse(Options, __doc__).folder
+    folder = command.parse(Options, __doc__).output
     results = measured(folder / "results" / MODEL)
     model = next(iter(results.values()))["model"]
     bits = model["provenance"]["best_valid_bits_per_character"]

@@ -168,8 +168,9 @@ def test_the_page_says_what_was_read_and_what_is_missing(tmp_path, monkeypatch, 
     if not generated:
         sizes = {name: {"reviews": 7, "bytes": 4321} for name in ("train", "valid", "test")}
         write_json(folder / "corpus/meta.json", {"sources": ["/far/mine.jsonl"], "splits": sizes})
-    monkeypatch.setattr(sys, "argv", ["page", str(folder)])
+    monkeypatch.setattr(sys, "argv", ["page", "--output", str(folder)])
     page.main()
+    page.main()  # as when the command is repeated
     text, result = (folder / "page.md").read_text(), read_json(folder / "score.json")
     assert f"score {result['score']:.2f}" in capsys.readouterr().out
     assert 0 < result["score"] <= 1
