@@ -225,9 +225,11 @@ def drawing(path: Path) -> Iterator[None]:
         log.warning("warning: %s could not be drawn (%s); the results are complete", path, reason)
 
 
-def save_png(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, on white."""
+def save_png(figure: Figure, path: Path, *, owned: bool = False) -> None:
+    """Write a figure as PNG, on white. owned: as for `write_atomically`."""
     with mpl.rc_context(STYLE):
         write_atomically(
-            path, lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white")
+            path,
+            lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white"),
+            owned=owned,
         )
