@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import Kind, write_atomically
 from model.layers.cells import layer_of
 
 from .regression import Examples, Regression
@@ -225,11 +225,11 @@ def drawing(path: Path) -> Iterator[None]:
         log.warning("warning: %s could not be drawn (%s); the results are complete", path, reason)
 
 
-def save_png(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, on white."""
+def save_png(figure: Figure, path: Path, kind: Kind | None = "a picture") -> None:
+    """Write a figure as PNG, on white; kind: as for `write_atomically`."""
     with mpl.rc_context(STYLE):
         write_atomically(
             path,
             lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white"),
-            "a picture",
+            kind,
         )

@@ -160,7 +160,7 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
         about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
         write_result("board", f"label_free/{name}", {**row, **about})
         print(name, row["unit"], row["counts"], row["curves"], flush=True)
-    save_png(draw(measured_domains()), HERE / "label_free.png")
+    save_png(draw(measured_domains()), HERE / "label_free.png", kind=None)
 
 
 def measured_domains() -> dict[str, dict[str, Any]]:
