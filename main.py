@@ -6,8 +6,6 @@ python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/pape
 python main.py --resume runs/tour
 """
 
-from typing import Any
-
 from configs import report_import_errors
 
 report_import_errors()
@@ -21,12 +19,12 @@ from training.best_model import BestModelWriter
 from training.checkpoint import load_weights
 from training.console import announce, print_main
 from training.feeding import Prefetcher
+from training.metric_rows import MetricRows
 from training.metrics import RunLog
 from training.monitor import Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
-from training.parallel.distributed import AsyncFlags, TimeIsUp, launched
+from training.parallel.distributed import AsyncFlags, launched
 from training.parallel.launcher import end_launcher
-from training.run_plan import Section
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter, utilization_of
 
@@ -64,40 +62,29 @@ def pretrain(run: ResolvedRun) -> int:
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, plan)
 
-    stop = StopRequest()
-
-    def is_time_up() -> bool:
-        return stop.requested
-
-    def due(section: Section) -> bool:
-        return plan.is_due(section, trainer.progress.step, trainer.progress.skipped_windows)
-
-    def complete_row(row: dict[str, Any]) -> bool:
-        """Evaluate, and write the row; return whether there was time for it."""
-        try:
-            with meter.paused():
-                row = row | best_model.evaluate(trainer, is_time_up)
-                row |= monitor.show(trainer, log, is_time_up)
-        except TimeIsUp:
-            return False
-        trainer.progress.open_row = None
-        log.write(row, trainer.close_line() | meter.close_line())
-        return True
-
     first_step, steps = trainer.progress.step, trainer.steps
-    row = trainer.progress.open_row  # whose evaluation the end of the last start interrupted
-    first_row = first_step - (row is not None)
+    first_row = first_step - (trainer.progress.open_row is not None)
     span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
-        stop,
+        StopRequest() as stop,
         checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(windows, world.device, *span) as prefetcher,
         RunLog(run.directory, first_row, steps, world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
-        if row is not None and not complete_row(row):
+        rows = MetricRows(
+            trainer,
+            plan,
+            config.log.every_steps,
+            best_model=best_model,
+            monitor=monitor,
+            log=log,
+            meter=meter,
+            is_time_up=lambda: stop.requested,
+        )
+        if not rows.complete():
             return stop.exit_code
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows_per_step)]
@@ -107,38 +94,28 @@ def pretrain(run: ResolvedRun) -> int:
 
             # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
-            evaluating = due(config.evaluate)
-            if evaluating or trainer.progress.step % config.log.every_steps == 0:
+            if rows.is_due:
                 row = trainer.close_row()
                 if "spike_bits" in row and (skipped := checkpoints.go_back_if_asked(trainer)):
                     best_model.forget_lost_model(trainer)
                     prefetcher.extend(skipped)
-                    trainer.progress.open_row = None  # its row is written
                     log.go_back(trainer.progress.step, row)
                     continue
-                row["epochs"] = clock.epochs(
-                    trainer.progress.step, trainer.progress.skipped_windows
-                )
-                row |= meter.close_row()
-                if evaluating:
-                    trainer.progress.open_row = row
-                    stopping = not complete_row(row) or stopping
-                else:
-                    log.write(row, trainer.close_line() | meter.close_line())
+                stopping = not rows.write(row) or stopping
             elif line_due:
-                log.print_line(trainer.close_line() | meter.close_line())
-            if stopping or due(config.checkpoint):
+                rows.print_line()
+            progress = trainer.progress
+            if stopping or plan.is_due(plan.checkpoint, progress.step, progress.skipped_windows):
                 with meter.paused():
                     run.keep_resumable()
                     checkpoints.save(
                         trainer,
                         best_model.profile,
                         best_model.provenance(trainer),
-                        at_once=stopping or trainer.progress.step == steps,
+                        at_once=stopping or progress.step == steps,
                     )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            progress = trainer.progress
             if stopping and (progress.step < steps or progress.open_row):
                 print_main(
                     world, f"stopped and saved at step {progress.step}; continue with --resume"

@@ -202,6 +202,7 @@ class Checkpoints(CheckpointStore):
             raise trainer.diverged(f"the loss has spiked {_MOST_RETURNS + 1} times", "after")
         skipped = window - trainer.window
         trainer.progress.skipped_windows += skipped
+        trainer.progress.open_row = None  # it was written since
         return skipped
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
