@@ -4,6 +4,7 @@ import argparse
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from dataclasses import replace
 from importlib import import_module
 from textwrap import indent
@@ -60,7 +61,8 @@ def dispatch(words: Sequence[str]) -> None:
             f"no command {name!r}{suggestion(name, COMMANDS)}; known: {', '.join(COMMANDS)}"
         )
     module = import_module(f".{name}", __package__)
-    call(module.Options, module.run, module.__doc__, words[1:], f"{PROGRAM} {name}")
+    command = (module.Options, module.run, module.__doc__, words[1:], f"{PROGRAM} {name}")
+    copy_context().run(call, *command)  # what the command reads is forgotten with it
 
 
 def _after_the_command(words: Sequence[str]) -> str:

@@ -51,4 +51,4 @@ def test_a_command_of_a_page_is_understood(page, module, words):
 
 def test_all_studies_with_commands_are_seen():
     studies = {module.split(".")[1] for _, module, _ in COMMANDS}
-    assert studies >= {"board", "models", "neuron", "reproduction", "scaling", "tour"}
+    assert studies >= {"board", "models", "neuron", "reproduction", "scaling"}

@@ -163,11 +163,15 @@ def test_the_page_says_what_was_read_and_what_is_missing(tmp_path, monkeypatch, 
     folder = tmp_path / "reproduction"
     for name in ("results/model", "corpus")[: 1 if generated else 2]:
         (folder / name).mkdir(parents=True)
-    write_json(folder / "results/model/sst.json", read_result("reproduction", "amazon_1024/sst"))
-    write_json(folder / "scaling.json", read_result("scaling", "published"))
+    write_json(
+        folder / "results/model/sst.json", read_result("reproduction", "amazon_1024/sst"), None
+    )
+    write_json(folder / "scaling.json", read_result("scaling", "published"), None)
     if not generated:
         sizes = {name: {"reviews": 7, "bytes": 4321} for name in ("train", "valid", "test")}
-        write_json(folder / "corpus/meta.json", {"sources": ["/far/mine.jsonl"], "splits": sizes})
+        write_json(
+            folder / "corpus/meta.json", {"sources": ["/far/mine.jsonl"], "splits": sizes}, None
+        )
     monkeypatch.setattr(sys, "argv", ["page", "--output", str(folder)])
     page.main()
     page.main()  # as when the command is repeated

@@ -209,14 +209,11 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     assert process.returncode == 0, process.stderr
     result = json.loads(output.read_text())
     speeds, ratios, seconds = (result[key] for key in ("chars_per_second", "ratios", "seconds"))
-    assert (
-        set(speeds)
-        == set(result["spread"])
-        == {
-            *("fused", "fused_from_inputs", "reference", "loop_2018", "nn_lstm"),
-            *("gemm_floor", "gemm_floor_table", "library_floor"),
-        }
-    )
+    assert set(speeds) == set(result["spread"])
+    assert set(speeds) - set(recurrence.UNIT) == {  # which some processors alone have
+        *("fused", "fused_from_inputs", "reference", "loop_2018", "nn_lstm"),
+        *("gemm_floor", "gemm_floor_table", "library_floor"),
+    }
     pairs = zip(seconds["fused"], seconds["nn_lstm"], strict=True)
     # An LSTM has four products where the mLSTM has five.
     adjusted = statistics.median(lstm / ours for ours, lstm in pairs) / 0.8

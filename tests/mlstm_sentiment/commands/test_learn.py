@@ -97,7 +97,7 @@ def test_bad_rows_are_refused(corrected, change, error):
 def test_files_of_others_are_left_alone(corrected, tmp_path, name):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / name).write_text("not ours")
-    with pytest.raises(InputError, match="this project has not written it"):
+    with pytest.raises(InputError, match="no record says that this project wrote it"):
         learn(corrected, "--output", "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [name]
     assert (tmp_path / "mine" / name).read_text() == "not ours"

@@ -143,7 +143,7 @@ def test_a_path_that_cannot_be_used_is_refused_on_every_rank(monkeypatch, ranks,
     def fail():
         raise OSError(number, os.strerror(number), "runs/x")
 
-    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text: text)
+    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text, is_time_up: text)
     with pytest.raises(expected, match="runs/x") as refused:
         run_on_main(World(0, ranks, CPU), fail)
     if expected is InputError:
