@@ -97,7 +97,7 @@ def measured_steps(options: Options) -> dict[str, list[float]]:
     """Return the CPU seconds of each variant's steps, of which all threads are counted."""
     kept = options.work / "steps.json"
     if kept.exists():
-        return json.loads(kept.read_text())  # type: ignore[no-any-return]
+        return json.loads(kept.read_text())
     seconds: dict[str, list[float]] = {variant.name: [] for variant in VARIANTS}
     for _ in range(ROUNDS):
         for variant in VARIANTS:
