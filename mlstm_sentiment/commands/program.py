@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
@@ -165,13 +166,15 @@ def _ended_in_time() -> Iterator[None]:
 
     def watch() -> None:
         while arrived := os.read(reader, 1):
-            if signal.getsignal(arrived[0]) is _end:
-                ended.wait(_MOST_SECONDS)
-                if signal.getsignal(arrived[0]) is _end:  # Python has not handled it yet
-                    os._exit(_Ended(arrived[0]).exit_code)
+            number, began = arrived[0], time.monotonic()
+            while signal.getsignal(number) is _end and not ended.wait(1):
+                if time.monotonic() - began > _MOST_SECONDS:  # Python has not handled it yet
+                    os._exit(_Ended(number).exit_code)
+                if hasattr(signal, "pthread_kill"):  # if it came just before a wait, that goes on
+                    signal.pthread_kill(main, number)
         os.close(reader)
 
-    ended = threading.Event()
+    ended, main = threading.Event(), threading.get_ident()
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
