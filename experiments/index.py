@@ -16,8 +16,8 @@ from experiments.reproduction.answer import (
     SUBWORDS,
     against_published,
     all_units,
-    beside,
     by_one_rule,
+    compared_with_published,
     emotions_lead,
     one_unit,
     reproduced,
@@ -141,7 +141,7 @@ def folders() -> str:
             "reproduction",
             "How well do a model's features predict sentiment and emotions on the published sets?",
             f"Next to the published model of 1,024 units, `{SUBWORDS}`, trained without labels, is "
-            f"{beside(SUBWORDS, 'all_units')}.",
+            f"{compared_with_published(SUBWORDS, 'all_units')}.",
         ),
         (
             "neuron",

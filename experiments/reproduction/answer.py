@@ -16,16 +16,16 @@ FINE_TUNED = 0.394  # mean F1 of eight emotions: Kant et al. 2018, 4,096 units
 def answer() -> str:
     """Return the answer of README.md; its words follow the rule of experiments/intervals.py."""
     return f"""\
-**Answer.** Next to the published model of 1,024 units, all units of `{BYTES}` are {beside(BYTES, "all_units")}; those of `{SUBWORDS}` are
-{beside(SUBWORDS, "all_units")}. On emotions, the frozen features of `{BYTES}` are {emotions_lead().word} with a fine-tuned model of 4,096 units, and both
+**Answer.** Next to the published model of 1,024 units, all units of `{BYTES}` are {compared_with_published(BYTES, "all_units")}; those of `{SUBWORDS}` are
+{compared_with_published(SUBWORDS, "all_units")}. On emotions, the frozen features of `{BYTES}` are {emotions_lead().word} with a fine-tuned model of 4,096 units, and both
 are behind word counts. Next to the strongest word baseline, fitted to the same labels, `{BYTES}` is {by_words(BYTES)}. `{SUBWORDS}` is
 {by_words(SUBWORDS)}.
 
-By the published rule for one unit (largest weight in the regression, refitted on each set), `{SUBWORDS}` is {beside(SUBWORDS, "one_unit")}.
-By the other rule (the most accurate unit on SST's train split, applied unchanged), it is {beside(SUBWORDS, "one_rule")}."""  # noqa: E501
+By the published rule for one unit (largest weight in the regression, refitted on each set), `{SUBWORDS}` is {compared_with_published(SUBWORDS, "one_unit")}.
+By the other rule (the most accurate unit on SST's train split, applied unchanged), it is {compared_with_published(SUBWORDS, "one_rule")}."""  # noqa: E501
 
 
-def beside(model: str, row: str) -> str:
+def compared_with_published(model: str, row: str) -> str:
     """Say where a row of a model stands next to the published model of 1,024 units."""
     parts = []
     for name in ("sst", "imdb"):
