@@ -314,7 +314,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
     and for a file of another kind.
 
     kind: what the file contains, as recorded; None in a folder that belongs to its command alone,
-    as a run's folder does to the run: nothing is recorded there.
+    as a run's folder does to the run: nothing is recorded there, and `recover_folders` removes what
+    a kill left.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
@@ -324,7 +325,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
         with path_in_oserrors(path, path.parent):
             folder = stack.enter_context(_Folder(path.parent))
             folder.check_free(path.name, kind)
-            folder.sweep(path.name)
+            if kind is not None:
+                folder.sweep(path.name)
             name = folder.create_temporary(path.name)
         stack.callback(folder.remove, name)
         temporary = folder.path / name
