@@ -175,14 +175,19 @@ def recover_folders(parent: Path, ours: Contents) -> None:
     """
     for old in parent.glob(f".*.{_OLD}.{PARTIAL}"):
         _recover(old, old.with_name(old.name[1:].removesuffix(f".{_OLD}.{PARTIAL}")), ours)
+    _remove_half_files(parent, ours)
     for partial in parent.glob(f".*.{PARTIAL}"):
-        if partial.is_symlink():
+        if partial.is_symlink() or not partial.is_dir():
             continue
-        if not partial.is_dir():
-            if _is_ours(partial, Path(partial.name), ours, is_whole=False):
-                remove_work(partial)
-        elif _GONE.fullmatch(partial.name) or not foreign_files(partial, ours, is_whole=False):
+        if _GONE.fullmatch(partial.name) or not foreign_files(partial, ours, is_whole=False):
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remove_half_files(parent: Path, ours: Contents) -> None:
+    for partial in parent.glob(f".*.{PARTIAL}"):
+        is_file = partial.is_file() and not partial.is_symlink()
+        if is_file and _is_ours(partial, Path(partial.name), ours, is_whole=False):
+            remove_work(partial)
 
 
 def step_folder(parent: Path, step: int) -> Path:
@@ -344,6 +349,7 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
     lock = _lock_of(folder / LOCK_FILE)
     created = _acquire(lock, folder, timeout, new, _MOST_TRIES)
     try:
+        _remove_half_files(folder, (HOLDER_FILE,))  # of a killed holder
         write_json(folder / HOLDER_FILE, _description(), None)
         yield
     finally:

@@ -314,8 +314,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
     and for a file of another kind.
 
     kind: what the file contains, as recorded; None in a folder that belongs to its command alone,
-    as a run's folder does to the run: nothing is recorded there, and `recover_folders` removes what
-    a kill left.
+    as a run's folder does to the run: nothing is recorded there, and `lock_folder` and
+    `recover_folders` remove what a kill left.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")

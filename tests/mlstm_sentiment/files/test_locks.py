@@ -43,6 +43,14 @@ def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
     assert [path.name for path in contents(folder)] == ["kept"]
 
 
+def test_what_a_holder_killed_in_recording_itself_left_is_removed(tmp_path):
+    for name in (f".{HOLDER_FILE}.0123abcd.partial", ".theirs.0123abcd.partial"):
+        (tmp_path / name).touch()
+    with lock_folder(tmp_path):
+        pass
+    assert [path.name for path in contents(tmp_path)] == [".theirs.0123abcd.partial"]
+
+
 def test_a_holder_that_has_just_started_is_named_too(tmp_path):
     """The lock is taken first, and the record of its holder is written then."""
     record = {"pid": 12, "host": "a", "since": "now"}
