@@ -53,7 +53,6 @@ class Argument:
     """How a field becomes an option, as in `source: Annotated[Path, Argument(positional=True)]`."""
 
     help: str | None = None  # absent: the field's docstring
-    name: str | None = None  # absent: the field's name
     metavar: str | tuple[str, ...] | None = None
     separator: str | None = None  # between the values of a tuple, given as one word
     positional: bool = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mlstm_sentiment.engine.feature_files import REMEDY, TextFeatures, mapped, write_features
+from mlstm_sentiment.engine.features import REMEDY, TextFeatures, mapped, write_features
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
 from mlstm_sentiment.errors import InputError

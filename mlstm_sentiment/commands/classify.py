@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..pages.outputs import check_page
+from ..pages.page import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import RowFormat

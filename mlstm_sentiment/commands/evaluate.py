@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ..bounds import Argument
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS
-from ..reading.inputs import TableOptions
+from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
-from ..reading.source import Source
-from ..reading.texts import ReadingReport
+from ..reading.texts import ReadingReport, read_texts
 from ..version import installed_version
 from .options import KINDS_HELP, MODEL, TEXT, JsonOutput, ModelOptions, Table, TextKey
 from .program import prepare_output, print_and_write, report
@@ -68,25 +67,18 @@ def run(options: Options, origin: Mapping[str, Any] | None = None) -> None:
             f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "
             "repository scores a prepared corpus"
         )
-    texts = _texts_of(Source(options.data, options.text_key, options.table))
-    score(options, lambda loaded: encode(texts, loaded), origin or {"version": installed_version()})
-
-
-def _texts_of(source: Source) -> list[str]:
-    """Return the texts of a file; InputError if there are none."""
-    report = ReadingReport()
-    texts = list(source.reviews(report))
-    log.info(report.summary())
-    if not texts:
-        raise InputError(f"{source.name}: no reviews to score")
-    return texts
-
-
-def encode(texts: list[str], loaded: "TextModel") -> "Split":
-    """Return texts as the tokens of a model."""
     from ..text.split import encode_split
 
-    return encode_split(texts, loaded.profile, loaded.tokenizer)
+    source, counts = as_input(options.data, options.table), ReadingReport()
+    texts = list(read_texts([source], options.text_key, counts, strict=False))
+    log.info(counts.summary())
+    if not texts:
+        raise InputError(f"{options.data}: no reviews to score")
+    score(
+        options,
+        lambda loaded: encode_split(texts, loaded.profile, loaded.tokenizer),
+        origin or {"version": installed_version()},
+    )
 
 
 def score(

@@ -19,7 +19,7 @@ from .options import KINDS_HELP, TEXT, ModelOptions, ShardOption, Table, TextKey
 from .program import prepare_output, say
 
 if TYPE_CHECKING:
-    from ..engine.feature_files import TextFeatures
+    from ..engine.features import TextFeatures
 
 _IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
 _OF_A_TEXT = 128  # overhead of a text in memory, in characters
@@ -75,19 +75,14 @@ class Texts:
 
     def parts(self) -> Iterator[list[str]]:
         """Yield the texts in order, as many at a time as are held in memory."""
-        if self.few is not None:
-            yield self.few
-            return
-        part: list[str] = []
-        size = 0
-        for text in self._source.read_texts():
+        part, size = list[str](), 0
+        for text in self._source.read_texts() if self.few is None else self.few:
             part.append(text)
             size += len(text) + _OF_A_TEXT
             if size > _IN_MEMORY:
                 yield part
                 part, size = [], 0
-        if part:
-            yield part
+        yield part
 
 
 def run(options: Options) -> None:
@@ -102,7 +97,7 @@ def run(options: Options) -> None:
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     texts = Texts(source)
 
-    from ..engine.feature_files import TextFeatures, write_features
+    from ..engine.features import TextFeatures, write_features
     from ..engine.kinds import FeatureKind, preset
 
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)

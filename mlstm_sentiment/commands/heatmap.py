@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..pages.outputs import check_outputs
+from ..pages.page import check_outputs
 from ..reading.inputs import TableOptions
 from ..reading.source import Source
 from .options import KINDS_HELP, TEXT, ClassifierFolder, ModelOptions, Table, TextKey, Texts

@@ -248,7 +248,7 @@ class _Place:
             details |= {"action": "extend", "nargs": number, "default": []}
         if required:
             details["required"] = True
-        name = (argument.name or self.name).replace("_", "-")
+        name = self.name.replace("_", "-")
         parser.names.add(f"--{name}")
         section = parser.section(self.section, self.about)
         section.add_argument(f"--{name}", dest=self.path, **details)

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..reading.records import Record
-from ..reading.rows import InputRow, OwnNames
-from ..rows.classified_rows import classify_batches
+from ..reading.rows import InputRow
 from .demo import PageOptions
 
 if TYPE_CHECKING:
@@ -105,17 +104,18 @@ def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
     return page, classifier
 
 
-def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
+def rows_of_texts(
+    classifier: "SentimentClassifier",
+) -> Callable[[list[str], bool], list[dict[str, Any]]]:
     """Return a function from texts to what `classify` adds to their rows.
 
     Its second argument: whether the label is to be one of two sides.
     """
     from ..head.answers import added_names
 
-    def rows(texts: list[str], sides: bool) -> list[Record]:
-        batch = [InputRow.of(Record(), text) for text in texts]
-        names = OwnNames(added_names(classifier.fitted, sides=sides))
-        batches = classify_batches(classifier, [batch], names, sides=sides)
-        return [row for rows in batches for row in rows]
+    def rows(texts: list[str], sides: bool) -> list[dict[str, Any]]:
+        answered = [InputRow.of(Record(), text).text for text in texts]
+        names = added_names(classifier.fitted, sides=sides)
+        return classifier.results(answered, names, sides=sides)
 
     return rows

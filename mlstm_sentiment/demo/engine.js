@@ -241,7 +241,7 @@ class Place {
     for (const token of tokens) {
       const isOpen = this.excess !== null && Math.abs(this.excess) <= head.familiarity.margin;
       const bits = engine.step(token, isOpen);
-      if (isOpen) this.excess += bits - head.familiarity.bits_per_byte * vocabulary.lengths[token];
+      if (isOpen) this.excess += bits - head.familiarity.bits_per_character * vocabulary.lengths[token];
       if (head) for (const pool of this.pools) addTo(pool, engine.part(head.state), this.count);
       this.count += 1;
       if (seen) seen(this);

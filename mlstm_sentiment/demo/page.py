@@ -2,22 +2,20 @@
 
 import base64
 import html
-import json
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..engine.interface import TextModel
-from ..engine.request import Familiarity
 from ..engine.stored import load_stored
 from ..errors import InputError
 from ..files.writer import write_content
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
-from ..pages.page import as_utf8, content_digest, fill, page_style
+from ..pages.page import as_utf8, content_digest, fill, page_style, script_safe
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
@@ -91,7 +89,7 @@ def demo_page(
         "script_digest": content_digest(script),
         "worker": "\n".join(_program(name) for name in _WORKER),
         "module": _base64((FOLDER / "engine.wasm").read_bytes()),
-        "data": _script_safe(data),
+        "data": script_safe(data),
         "weights": _base64(packer.data),
     }
     return fill(_program("page.html"), content)
@@ -154,14 +152,13 @@ def _head(head: Head, packer: Packer) -> dict[str, Any]:
         }
         for described, step in zip(description["steps"], head.steps, strict=True)
     ]
-    known = head.familiarity
     return {
         **description,
         "steps": steps,
         "threshold": head.threshold,
         "unsure": head.unsure,
         "shortest": SHORTEST,
-        "familiarity": known and Familiarity(known.bits_per_character, known.bits)._asdict(),
+        "familiarity": head.familiarity and asdict(head.familiarity),
     }
 
 
@@ -197,8 +194,3 @@ def _program(name: str) -> str:
 
 def _base64(data: bytes | bytearray) -> str:
     return base64.b64encode(data).decode()
-
-
-def _script_safe(content: Mapping[str, Any]) -> str:
-    """Return JSON that is safe inside an HTML element."""
-    return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

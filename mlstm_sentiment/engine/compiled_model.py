@@ -4,6 +4,7 @@ import ctypes
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ class CompiledModel:
         job.kept = (chosen, units)  # the job holds their addresses
         if request.familiarity is not None:
             job.excess, job.token_bytes = _address(request.excess), _address(request.token_bytes)
-            job.bits_per_byte, job.allowed_bits, job.margin = request.familiarity
+            job.bits_per_byte, job.allowed_bits, job.margin = astuple(request.familiarity)
         if request.initial is not None:
             job.first_h, job.first_c = map(_address, request.initial)
         if request.final is not None:

@@ -61,22 +61,21 @@ def quota(root: Path = ROOT) -> float:
     and sys.
     """
     with suppress(OSError):
-        return min(map(_quota_of, _cgroups("cpu", root)), default=inf)
+        return min(map(_quota_of, _cgroups(root)), default=inf)
     return inf
 
 
-def _cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
+def _cgroups(root: Path) -> Iterator[Path]:
+    """Yield the folders of every cgroup that limits this process, of both versions.
 
-    They go from its own cgroup up to the root, for both cgroup versions; a folder may be absent. In
-    a container, proc may give the host's path; only its root is visible. root: the folder that has
-    proc and sys. Raises OSError if the system has no cgroups.
+    They go from its own cgroup up to the root; a folder may be absent. In a container, proc may
+    give the host's path; only its root is visible. Raises OSError if the system has no cgroups.
     """
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers
-        if controllers and controller not in controllers.split(","):
+        if controllers and "cpu" not in controllers.split(","):
             continue
-        mount, top = _mount(controller if controllers else "", root)
+        mount, top = _mount("cpu" if controllers else "", root)
         own = mount / Path(path).relative_to(top if Path(path).is_relative_to(top) else "/")
         yield own
         yield from (folder for folder in own.parents if folder.is_relative_to(mount))

@@ -16,15 +16,13 @@ from .interface import Reading, TextModel
 from .kinds import POOLINGS, Pooling, StateName
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
-from .request import Clamp, Familiarity, Request, State, excess_of, request_for
+from .request import Clamp, Familiarity, Request, State, excess_of
 from .stored import StoredModel, load_stored
 
 Precision = Literal["exact", "fast"]
 _PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
 _MOST_THREADS = 1024
 _NATS_PER_BIT = math.log(2)
-
-_FORMER = ("fp32", "bf16", "fp16", "int8")  # precisions of torch
 
 
 class Engine:
@@ -146,8 +144,10 @@ class Engine:
             raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
         if state not in ("hidden", "cell"):
             raise InputError(f"state is {state!r}; known: hidden, cell")
-        places, distinct = _distinct(sequences) if initial is None else (None, sequences)
-        request = request_for(
+        rows, distinct = (
+            _distinct(sequences) if initial is None else ([*range(len(sequences))], sequences)
+        )
+        request = Request(
             distinct,
             (L, H),
             pooling=pooling,
@@ -164,7 +164,6 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        rows = range(len(sequences)) if places is None else places
         token_bits = None
         if bits and request.nats is not None:
             token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
@@ -180,10 +179,10 @@ class Engine:
             else np.array([part.sum(dtype=np.float64) for part in token_bits]),
             unfamiliar=None
             if familiarity is None
-            else self._excess_of(request, familiarity)[list(rows)] > 0,
-            state=None if request.final is None else State(*(a[list(rows)] for a in request.final)),
+            else self._excess_of(request, familiarity)[rows] > 0,
+            state=None if request.final is None else State(*(a[rows] for a in request.final)),
             **{
-                name: _of_rows(values.reshape(len(values), len(chosen) * H), places)
+                name: values.reshape(len(values), len(chosen) * H)[rows]
                 for name, values in request.pooled.items()
             },
         )
@@ -257,13 +256,8 @@ class Engine:
 
 def check_precision(precision: object) -> None:
     """Raise InputError unless a precision is one of the engine's."""
-    known = ", ".join(get_args(Precision))
-    if precision in _FORMER:
-        raise InputError(
-            f"precision {precision}: the words are now exact, as close to fp32 as any, and fast; "
-            f"{precision} itself needs PyTorch and a GPU: the scripts of the repository"
-        )
     if precision not in get_args(Precision):
+        known = ", ".join(get_args(Precision))
         raise InputError(f"precision is {precision!r}; known: {known}")
 
 
@@ -301,19 +295,8 @@ def _cut(values: np.ndarray, offsets: np.ndarray, rows: Sequence[int]) -> list[n
     return [values[offsets[row] : offsets[row + 1]] for row in rows]
 
 
-def _of_rows(values: np.ndarray, places: list[int] | None) -> np.ndarray:
-    """Return the values of the texts from those of the distinct ones."""
-    return values if places is None else values[places]
-
-
-def _distinct(sequences: list[np.ndarray]) -> tuple[list[int] | None, list[np.ndarray]]:
-    """Return the place of each sequence among the distinct ones, and these; None: all differ."""
-    places: dict[bytes, int] = {}
-    distinct: list[np.ndarray] = []
-    numbers = []
-    for tokens in sequences:
-        place = places.setdefault(tokens.tobytes(), len(distinct))
-        if place == len(distinct):
-            distinct.append(tokens)
-        numbers.append(place)
-    return (None if len(distinct) == len(sequences) else numbers), distinct
+def _distinct(sequences: list[np.ndarray]) -> tuple[list[int], list[np.ndarray]]:
+    """Return the place of each sequence among the distinct ones, and these."""
+    distinct = {tokens.tobytes(): tokens for tokens in sequences}
+    places = {content: place for place, content in enumerate(distinct)}
+    return [places[tokens.tobytes()] for tokens in sequences], list(distinct.values())

@@ -4,17 +4,20 @@ A path is a set of instructions. This is the one place that chooses it.
 """
 
 import ctypes
+import hashlib
 import logging
+import os
+import platform
+import shlex
+import shutil
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from ..files.compiled_code import ERRORS
-from .compiling import compiled
-from .sources import digest_of_sources
+from ..files.compiled_code import ERRORS, cached_library
+from .sources import OPTIONS, SOURCE, digest_of_sources
 
-FOLDER = Path(__file__).parent
 PATHS = ("plain", "neon", "avx2", "vnni", "amx")  # numbered as in engine.c; slowest first
 NUMPY = "numpy"  # the path without the library
 _log = logging.getLogger(__name__)
@@ -90,6 +93,26 @@ def opened(path: Path) -> ctypes.CDLL:
     return library
 
 
+def compiled(extra: tuple[str, ...] = ()) -> Path:
+    """Return the library of a checkout, compiled now unless the user's cache has it.
+
+    extra: more options for the compiler. Raises one of the ERRORS of `compiled_code`.
+    """
+    command = [*_compiler(), *OPTIONS, "-shared", f'-DSOURCES="{digest_of_sources()}"', *extra]
+    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
+    key = hashlib.sha256("\0".join([*command, *system]).encode()).hexdigest()[:16]
+    return cached_library(f"engine-{key}.so", lambda: [*command, str(SOURCE / "engine.c"), "-lm"])
+
+
+def _compiler() -> list[str]:
+    """Return the words of CC, or the path of a C compiler."""
+    chosen = shlex.split(os.environ.get("CC", ""))
+    for words in (chosen, ["cc"], ["gcc"], ["clang"]):
+        if words and (path := shutil.which(words[0])):
+            return [path, *words[1:]]
+    raise RuntimeError("no C compiler")
+
+
 @cache
 def engine_library() -> ctypes.CDLL | None:
     """Return the library: the installed one, or a checkout's, compiled once; None without either.
@@ -97,7 +120,7 @@ def engine_library() -> ctypes.CDLL | None:
     Says once, as a warning, that there is none.
     """
     sources = digest_of_sources()
-    for path in sorted(FOLDER.glob("_compiled.*")):
+    for path in sorted(SOURCE.parent.glob("_compiled.*")):
         if path.suffix in (".so", ".pyd", ".dylib"):
             try:
                 library = opened(path)

@@ -7,8 +7,10 @@ import numpy as np
 from .request import Request
 from .stored import StoredMatrix, StoredModel
 
-LANES = 256
+_LANES = 256
 _GATES = ("mx", "x", "mh", "h")
+# How the states after all tokens become one; the mean is computed in float64.
+_POOLS = {"last": lambda before, now: now, "max": np.maximum, "min": np.minimum}
 
 
 class NumpyModel:
@@ -25,8 +27,8 @@ class NumpyModel:
 
     def run(self, request: Request, threads: int, advance: Callable[[int], object] | None) -> None:
         """Fill the request's results; threads: ignored."""
-        for start in range(0, request.texts, LANES):
-            self._run_batch(request, request.order[start : start + LANES], advance)
+        for start in range(0, request.texts, _LANES):
+            self._run_batch(request, request.order[start : start + _LANES], advance)
 
     def logits(self, h: np.ndarray) -> np.ndarray:
         """Return float32 [B, V] for the last layer's h, float32 [B, H]."""
@@ -40,7 +42,8 @@ class NumpyModel:
         if request.initial is not None:
             for part, initial in zip(state, request.initial, strict=True):
                 part[:] = initial[rows].swapaxes(0, 1)
-        pool = _Pool(request, len(rows), self._H)
+        means = request.pooled.get("mean")
+        sums = np.zeros((len(rows), len(request.layers), self._H))
         for step in range(int(lengths.max(initial=0))):
             active = int(np.searchsorted(-lengths, -step, side="left"))  # the longest come first
             places = request.offsets[rows[:active]] + step
@@ -54,12 +57,17 @@ class NumpyModel:
                         part[clamp.layer, :active, clamp.unit] = value
             shown = state[int(request.cell), list(request.layers), :active].swapaxes(0, 1)
             shown = np.tanh(shown) if request.tanh else shown
-            pool.add(shown)
+            sums[:active] += shown
+            for name, choose in _POOLS.items():
+                if (pooled := request.pooled.get(name)) is not None:
+                    chosen = rows[:active]
+                    pooled[chosen] = choose(pooled[chosen], shown) if step else shown
             if request.unit_states is not None:
                 request.unit_states[places] = shown[:, :, list(request.units)]
             if advance is not None:
                 advance(active)
-        pool.finish(request, rows, lengths)
+        if means is not None:
+            means[rows] = sums / np.maximum(lengths, 1)[:, None, None]
         if request.final is not None:
             for part, final in zip(state, request.final, strict=True):
                 final[rows] = part.swapaxes(0, 1)
@@ -74,35 +82,6 @@ class NumpyModel:
             c[:] = _sigmoid(f) * c + _sigmoid(i) * np.tanh(u)
             h[:] = _sigmoid(o) * np.tanh(c)
             x = h
-
-
-class _Pool:
-    """Pools the states [active, layers chosen, H] of the rows of a batch."""
-
-    def __init__(self, request: Request, rows: int, H: int):
-        shape = (rows, len(request.layers), H)
-        self._values = {name: np.zeros(shape, np.float32) for name in request.pooled}
-        self._sums = np.zeros(shape) if "mean" in request.pooled else None
-        self._steps = 0
-
-    def add(self, states: np.ndarray) -> None:
-        active, first = len(states), self._steps == 0
-        for name, values in self._values.items():
-            part = values[:active]
-            if name == "last" or (first and name != "mean"):
-                part[:] = states
-            elif name != "mean":
-                choose = np.maximum if name == "max" else np.minimum
-                choose(part, states, out=part)
-        if self._sums is not None:
-            self._sums[:active] += states
-        self._steps += 1
-
-    def finish(self, request: Request, rows: np.ndarray, lengths: np.ndarray) -> None:
-        if self._sums is not None:
-            self._values["mean"] = self._sums / np.maximum(lengths, 1)[:, None, None]
-        for name, values in self._values.items():
-            request.pooled[name][rows] = values
 
 
 def _normed(matrix: StoredMatrix) -> np.ndarray:

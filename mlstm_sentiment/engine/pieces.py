@@ -8,6 +8,7 @@ there before. So what is not forgotten costs time, and no accuracy.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -149,7 +150,7 @@ class _InPieces(Engine):
             block = tokens[first : first + _BLOCK]
             reading = super().read([block], (), bits=True, initial=state, final=True)
             assert reading.token_bits is not None
-            rest, sizes = familiarity._replace(bits=-excess), [self._token_bytes[block]]
+            rest, sizes = replace(familiarity, bits=-excess), [self._token_bytes[block]]
             excess = float(excess_of(reading.token_bits, sizes, rest)[0])
             if abs(excess) > familiarity.margin:
                 break

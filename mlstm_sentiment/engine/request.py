@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from ..bounds import check_bounds
 from ..errors import InputError
 
 
@@ -60,16 +61,22 @@ def _number(value: object) -> float:
         return math.nan
 
 
-class Familiarity(NamedTuple):
-    """What a text of a familiar kind costs at most: bits_per_byte for each byte, and bits more.
+@dataclass(frozen=True)
+class Familiarity:
+    """The most bits that a model needs for a text of the kind that it was trained on.
 
     The cost is summed token by token, until it is `margin` bits above or below that: what comes
     later changes the answer in two of a thousand texts, and need not be decoded.
     """
 
-    bits_per_byte: float
+    bits_per_character: float
+    """For each byte of the encoded text."""
     bits: float
+    """Added to that for a text of any length, since the cost of a short text varies widely."""
     margin: float = 60.0
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "familiarity.")
 
 
 def excess_of(
@@ -81,7 +88,7 @@ def excess_of(
     """
     result = np.full(len(bits), -familiarity.bits)
     for text, (costs, lengths) in enumerate(zip(bits, sizes, strict=True)):
-        steps = costs.astype(np.float64) - familiarity.bits_per_byte * lengths
+        steps = costs.astype(np.float64) - familiarity.bits_per_character * lengths
         sums = np.cumsum(np.concatenate([[-familiarity.bits], steps]))[1:]
         decided = np.flatnonzero(np.abs(sums) > familiarity.margin)
         if len(sums):
@@ -89,72 +96,44 @@ def excess_of(
     return result
 
 
-@dataclass(frozen=True, kw_only=True)
 class Request:
-    """N texts, and what to keep of them. The arrays of results are filled in place."""
+    """N texts, what is wanted of them, and the arrays that are filled with it.
 
-    tokens: np.ndarray  # int32, of all texts, end to end
-    offsets: np.ndarray  # int64 [N + 1]
-    order: np.ndarray  # int64 [N], the longest first
-    cell: bool
-    tanh: bool
-    layers: Sequence[int]
-    units: Sequence[int]
-    clamp: Clamp | None
-    initial: State | None
-    pooled: dict[str, np.ndarray] = field(default_factory=dict)  # float32 [N, layers chosen, H]
-    unit_states: np.ndarray | None = None  # float32 [tokens, layers chosen, units]
-    nats: np.ndarray | None = None  # float32 [tokens]
-    familiarity: Familiarity | None = None  # only where nats are not wanted
-    token_bytes: np.ndarray | None = None  # int32 [V]
-    excess: np.ndarray | None = None  # float32 [N], bits above what a familiar text costs
-    final: State | None = None
+    sizes: L and H. familiarity: only where bits are not wanted; token_bytes: int32 [V].
+    """
 
-    @property
-    def texts(self) -> int:
-        """N."""
-        return len(self.order)
+    def __init__(
+        self,
+        sequences: Sequence[np.ndarray],
+        sizes: tuple[int, int],
+        *,
+        pooling: Sequence[str],
+        cell: bool,
+        tanh: bool,
+        layers: Sequence[int],
+        units: Sequence[int] | None,
+        bits: bool,
+        clamp: Clamp | None,
+        initial: State | None,
+        final: bool,
+        familiarity: Familiarity | None,
+        token_bytes: np.ndarray,
+    ):
+        N, (L, H), chosen = len(sequences), sizes, len(layers)
+        lengths = np.array(list(map(len, sequences)), np.int64)
+        tokens = np.concatenate([np.empty(0, np.int32), *sequences]).astype(np.int32)
+        self.tokens, self.texts = tokens, N  # of all texts, end to end
+        self.offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])  # [N + 1]
+        self.order = np.argsort(-lengths, kind="stable")  # the longest first
+        self.cell, self.tanh, self.layers, self.units = cell, tanh, layers, units or ()
+        self.clamp, self.initial = clamp, initial
+        self.familiarity, self.token_bytes = familiarity, token_bytes
 
+        def zeros(*shape: int, wanted: object) -> np.ndarray | None:
+            return np.zeros(shape, np.float32) if wanted else None
 
-def request_for(
-    sequences: Sequence[np.ndarray],
-    sizes: tuple[int, int],
-    *,
-    pooling: Sequence[str] = (),
-    cell: bool = False,
-    tanh: bool = False,
-    layers: Sequence[int] = (),
-    units: Sequence[int] | None = None,
-    bits: bool = False,
-    clamp: Clamp | None = None,
-    initial: State | None = None,
-    final: bool = False,
-    familiarity: Familiarity | None = None,
-    token_bytes: np.ndarray | None = None,
-) -> Request:
-    """Return a request with empty results; sizes: L and H."""
-    lengths = np.array(list(map(len, sequences)), np.int64)
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-    tokens = np.concatenate([np.empty(0, np.int32), *sequences]).astype(np.int32)
-    N, (L, H) = len(sequences), sizes
-    total = len(tokens)
-    return Request(
-        tokens=tokens,
-        offsets=offsets,
-        order=np.argsort(-lengths, kind="stable"),
-        cell=cell,
-        tanh=tanh,
-        layers=layers,
-        units=units or (),
-        clamp=clamp,
-        initial=initial,
-        pooled={name: np.zeros((N, len(layers), H), np.float32) for name in pooling},
-        unit_states=None
-        if units is None
-        else np.zeros((total, len(layers), len(units)), np.float32),
-        nats=np.zeros(total, np.float32) if bits else None,
-        familiarity=familiarity,
-        token_bytes=token_bytes,
-        excess=None if familiarity is None else np.zeros(N, np.float32),
-        final=State(*np.zeros((2, N, L, H), np.float32)) if final else None,
-    )
+        self.pooled = {name: np.zeros((N, chosen, H), np.float32) for name in pooling}
+        self.unit_states = zeros(len(tokens), chosen, len(self.units), wanted=units is not None)
+        self.nats = zeros(len(tokens), wanted=bits)
+        self.excess = zeros(N, wanted=familiarity)  # bits above what a familiar text costs
+        self.final = State(*np.zeros((2, N, L, H), np.float32)) if final else None

@@ -23,7 +23,6 @@ _HUB_FILES = [*MODEL_FILES, "README.md", "LICENSE", _SOURCES_FILE, "classifier/*
 _HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
-_FORMER = {"sentiment_1024": "e5a94b864bb8"}  # no longer shipped: a revision that has it
 
 
 def shipped_models() -> list[str]:
@@ -54,11 +53,6 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (model := model_in(folder)) is not None:
             return model
-    if str(name_or_folder) in _FORMER:
-        raise InputError(
-            f"model {str(name_or_folder)!r}: no longer shipped; use default, or get it with git "
-            f"archive {_FORMER[path.name]} mlstm_sentiment/pretrained/{path.name}"
-        )
     folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from .. import engine
-from ..bounds import NonNegativeInt, check_bounds
+from ..bounds import NonNegativeInt
 from ..engine.kinds import FeatureKind, Pooling, StateName
+from ..engine.request import Familiarity
 from ..errors import InputError
 from .scikit_learn import NOT_LINEAR, linear_model
 from .steps import Affine, Batch, Neutral, Standardize, Stars, Step
@@ -22,23 +22,6 @@ from .steps import Affine, Batch, Neutral, Standardize, Stars, Step
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
 _SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
-
-
-@dataclass(frozen=True, kw_only=True)
-class Familiarity:
-    """The most bits that a model needs for a text of the kind that it was trained on."""
-
-    bits_per_character: float
-    """For each byte of the encoded text."""
-    bits: float
-    """Added to that for a text of any length, since the cost of a short text varies widely."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self, "familiarity.")
-
-    def for_engine(self) -> engine.Familiarity:
-        """Return the same for a model that is to say which texts cost more."""
-        return engine.Familiarity(self.bits_per_character, self.bits)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ import numpy as np
 
 from ..bounds import Probability, fill
 from ..engine.kinds import Pooling, StateName, check_poolings
+from ..engine.request import Familiarity
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, write_arrays
 from ..files.writer import make_folder, write_json
-from .head import Familiarity, Head, HeadUnit, checked_between
+from .head import Head, HeadUnit, checked_between
 from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, step_of
 
@@ -83,6 +84,7 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         for number, step in enumerate(head.steps)
         for field, array in step.arrays().items()
     }
+    known = head.familiarity
     return arrays, {
         "classes": list(head.classes),
         "several_labels": head.several_labels,
@@ -90,7 +92,8 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "steps": [step.describe() for step in head.steps],
         "thresholds": list(head.threshold_of_each),
         "unsure": head.doubt and list(head.doubt),
-        "familiarity": head.familiarity and asdict(head.familiarity),
+        "familiarity": known
+        and {"bits_per_character": known.bits_per_character, "bits": known.bits},
         "neuron": asdict(head.own_unit),
         "model_digest": head.model_digest,
     }

@@ -12,12 +12,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from ..bounds import Bound, Fraction, PositiveFloat, Probability, fill
-from ..engine.kinds import Pooling, StateName, check_poolings
+from ..bounds import Bound, PositiveFloat, Probability, fill
+from ..engine.kinds import Pooling, check_poolings
+from ..engine.request import Familiarity
 from ..errors import InputError, checked_whole
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.tensors import check_arrays, read_arrays, read_floats
-from .head import THRESHOLD, Familiarity, Head, HeadUnit, check_class_names, checked_between
+from .head import THRESHOLD, Head, HeadUnit, check_class_names, checked_between
 from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_steps
 from .ngrams import LARGEST, MOST_BUCKETS
 from .steps import Affine, Calibration, Neutral, Ngrams, OneVsRest, Sigmoid, Softmax, Step
@@ -36,13 +37,21 @@ def load_old(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head
     content: of its `classifier.json`. Raises InputError if it cannot be read.
     """
     version = content["format_version"]
+    read, what = _regression, "two classes" if version == 1 else "classes"
     if version == _HEADS:
-        return _tuned(folder, content, hidden_size)
-    return (_stars if version >= _STARS else _regression)(folder, content, hidden_size)
+        read, what = _tuned, "heads"
+    elif version >= _STARS:
+        read, what = _stars, "a head that predicts one to five stars"
+    place = f"{folder / CONFIG_FILE}: not a description of {what}"
+    parts = read(folder, content, hidden_size, place)
+    try:
+        return Head(**parts)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
-class _LogisticDescription:
+class _Regression:
     """What `classifier.json` says of a logistic regression."""
 
     OTHER_KEYS: ClassVar = True
@@ -50,55 +59,48 @@ class _LogisticDescription:
     classes: tuple[str, ...]
     model_digest: str
     neuron: HeadUnit
+    pooling: tuple[Pooling, ...]
     state: Literal["cell"] = "cell"
     link: Literal["one_vs_rest", "softmax"] = "one_vs_rest"
     threshold: Probability = THRESHOLD
-    pooling: tuple[Pooling, ...] | None = None
 
     def __post_init__(self) -> None:
         check_class_names(self.classes)
         count = len(self.classes)
         if self.format_version not in (1 if count == 2 else 2, _POOLED):
             raise InputError(f"it has {count} of them")
-        if self.format_version == _POOLED and self.pooling is None:
-            raise InputError("pooling is missing")
-        check_poolings(self.poolings)
-
-    @property
-    def poolings(self) -> tuple[Pooling, ...]:
-        """How states become features; versions before _POOLED knew one way."""
-        is_pooled = self.format_version == _POOLED and self.pooling
-        return self.pooling if self.pooling and is_pooled else ("last",)
+        check_poolings(self.pooling)
 
 
-def _regression(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
-    kind = "two classes" if content["format_version"] == 1 else "classes"
-    place = f"{folder / CONFIG_FILE}: not a description of {kind}"
-    described = fill(_LogisticDescription, content, place)
+def _regression(
+    folder: Path, content: Mapping[str, Any], hidden_size: int, place: str
+) -> dict[str, Any]:
+    if content["format_version"] != _POOLED:  # which alone knew several ways
+        content = {**content, "pooling": ["last"]}
+    described = fill(_Regression, content, place)
     rows = () if len(described.classes) == 2 else (len(described.classes),)
-    size = hidden_size * len(described.poolings)
+    shape = (*rows, hidden_size * len(described.pooling))
     tensors = read_floats(
-        folder / _WEIGHTS_FILE, {"coefficients": (*rows, size), "intercept": rows or (1,)}
+        folder / _WEIGHTS_FILE, {"coefficients": shape, "intercept": rows or (1,)}
     )
     affine = Affine(np.atleast_2d(tensors["coefficients"]), tensors["intercept"])
-    return _head(
-        place,
-        classes=described.classes,
-        steps=(affine, _LINKS[described.link]() if rows else Sigmoid()),
-        model_digest=described.model_digest,
-        pooling=described.poolings,
-        thresholds=None if rows else (float(described.threshold),),
-        unit=described.neuron,
-    )
+    return {
+        "classes": described.classes,
+        "steps": (affine, _LINKS[described.link]() if rows else Sigmoid()),
+        "model_digest": described.model_digest,
+        "pooling": described.pooling,
+        "thresholds": None if rows else (float(described.threshold),),
+        "unit": described.neuron,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
-class _NetworkDescription:
-    """What `classifier.json` says of the layers between features and classes."""
+class _Network:
+    """The layers between features and classes."""
 
+    OTHER_KEYS: ClassVar = True
     hidden_layers: tuple[Annotated[int, Bound(min=1, max=_MOST_UNITS)], ...] = ()
     heads_per_class: Annotated[int, Bound(min=1, max=_MOST_HEADS)] = 1
-    dropout: Fraction = 0.1
 
     def __post_init__(self) -> None:
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
@@ -117,7 +119,7 @@ class _NetworkDescription:
 
 
 @dataclass(frozen=True)
-class _TunedDescription:
+class _Tuned:
     """What `classifier.json` says of fine-tuned heads."""
 
     OTHER_KEYS: ClassVar = True
@@ -126,30 +128,30 @@ class _TunedDescription:
     classes: tuple[str, ...]
     exclusive: bool
     thresholds: tuple[Probability, ...]
-    heads: _NetworkDescription
+    heads: _Network
     model_digest: str
 
     def __post_init__(self) -> None:
         check_class_names(self.classes)
 
 
-def _tuned(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
-    place = f"{folder / CONFIG_FILE}: not a description of heads"
-    described = fill(_TunedDescription, content, place)
+def _tuned(
+    folder: Path, content: Mapping[str, Any], hidden_size: int, place: str
+) -> dict[str, Any]:
+    described = fill(_Tuned, content, place)
     count = len(described.classes)
     arrays = described.heads.load(folder / _WEIGHTS_FILE, hidden_size, count)
-    return _head(
-        place,
-        classes=described.classes,
-        steps=tuned_steps(arrays, count, exclusive=described.exclusive),
-        model_digest=described.model_digest,
-        several_labels=not described.exclusive,
-        thresholds=described.thresholds,
-    )
+    return {
+        "classes": described.classes,
+        "steps": tuned_steps(arrays, count, exclusive=described.exclusive),
+        "model_digest": described.model_digest,
+        "several_labels": not described.exclusive,
+        "thresholds": described.thresholds,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
-class _LineDescription:
+class _Line:
     """A slope and an offset of log-odds."""
 
     slope: PositiveFloat = 1.0
@@ -158,7 +160,7 @@ class _LineDescription:
 
 @dataclass(frozen=True)
 class _NgramsDescription:
-    """What `classifier.json` says of a bag of n-grams."""
+    """A bag of n-grams."""
 
     OTHER_KEYS: ClassVar = True
     buckets: Annotated[int, Bound(min=1, max=MOST_BUCKETS)]
@@ -166,21 +168,21 @@ class _NgramsDescription:
 
 
 @dataclass(frozen=True)
-class _StarsDescription:
+class _Stars:
     """What `classifier.json` says of a head that predicts stars."""
 
     OTHER_KEYS: ClassVar = True
     kind: Literal["stars"]
-    state: StateName
+    state: str
     pooling: tuple[Pooling, ...]
     classes: tuple[str, str]
-    heads: _NetworkDescription
-    calibration: _LineDescription
+    heads: _Network
+    calibration: _Line
     familiarity: Familiarity | None
     unsure: tuple[Probability, Probability]
     threshold: Probability
     model_digest: str
-    neutral: _LineDescription | None = None
+    neutral: _Line | None = None
 
     def __post_init__(self) -> None:
         if (self.state, self.pooling) != (STAR_STATE, STAR_POOLING):
@@ -189,42 +191,33 @@ class _StarsDescription:
             raise InputError("a head that predicts stars must be linear")
 
 
-def _stars(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
-    place = f"{folder / CONFIG_FILE}: not a description of a head that predicts one to five stars"
-    described = fill(_StarsDescription, content, place)
+def _stars(
+    folder: Path, content: Mapping[str, Any], hidden_size: int, place: str
+) -> dict[str, Any]:
+    described = fill(_Stars, content, place)
     size = hidden_size * len(described.pooling)
     arrays = described.heads.load(folder / _WEIGHTS_FILE, size, len(STAR_WEIGHTS))
-    version = content["format_version"]
-    has_ngrams = version == _NGRAMS or (version == _NEUTRAL and "ngrams" in content)
-    ngrams = load_ngrams(folder, content.get("ngrams"), place) if has_ngrams else None
+    version, ngrams = content["format_version"], None
+    if version == _NGRAMS or (version == _NEUTRAL and "ngrams" in content):
+        ngrams = _ngrams(folder / NGRAMS_FILE, content.get("ngrams"), place)
     line, middle = described.calibration, described.neutral
     neutral = None if middle is None else Neutral(2, middle.slope, middle.offset)
-    return _head(
-        place,
-        classes=described.classes,
-        steps=star_steps(arrays, Calibration(line.slope, line.offset), ngrams, neutral),
-        model_digest=described.model_digest,
-        state=described.state,
-        pooling=described.pooling,
-        thresholds=(float(described.threshold),),
-        doubt=checked_between(described.unsure),
-        familiarity=described.familiarity,
-    )
+    return {
+        "classes": described.classes,
+        "steps": star_steps(arrays, Calibration(line.slope, line.offset), ngrams, neutral),
+        "model_digest": described.model_digest,
+        "state": STAR_STATE,
+        "pooling": described.pooling,
+        "thresholds": (float(described.threshold),),
+        "doubt": checked_between(described.unsure),
+        "familiarity": described.familiarity,
+    }
 
 
-def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-grams") -> Ngrams:
-    """Read the n-grams of formats 6 and 7; InputError, naming `place`, if they are damaged."""
+def _ngrams(path: Path, description: Any, place: str) -> Ngrams:
     described = fill(_NgramsDescription, description, place, "ngrams.")
-    path = folder / NGRAMS_FILE
     arrays = read_arrays(path)
     check_arrays(path, arrays, {"weights": (described.buckets,)})
     if (weights := arrays["weights"]).dtype != np.int8:
         raise InputError(f"{path}: tensor weights holds {weights.dtype}, not 8-bit integers")
     return Ngrams(weights, described.scale, STAR_WEIGHTS)
-
-
-def _head(place: str, **parts: Any) -> Head:
-    try:
-        return Head(**parts)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error

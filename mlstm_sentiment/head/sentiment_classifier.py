@@ -33,7 +33,7 @@ from .answers import (
     results_of_no_answer,
 )
 from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
-from .head import Head, checked_between, checked_head, checked_threshold
+from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
 from .head_files import CONFIG_FILE, FOLDER
 from .learning import Corrections, LearnedHead, learn
 
@@ -94,9 +94,6 @@ class SentimentClassifier(Parameterized):
         Show the progress on stderr.
     """
 
-    advance: Callable[[int], object] | None = None
-    """Called with the number of tokens just processed, for a progress bar of the caller."""
-
     def __init__(
         self,
         model: str | Path | TextModel = "default",
@@ -125,19 +122,10 @@ class SentimentClassifier(Parameterized):
         cls,
         name_or_dir: str | Path = "default",
         classifier: str | Path | None = None,
-        *,
-        advance: Callable[[int], object] | None = None,
         **parameters: Any,
     ) -> "SentimentClassifier":
-        """Load a model and its classifier, ready to predict.
-
-        parameters: those of the class. advance: called with the number of tokens just processed,
-        for a progress bar of the caller.
-        """
-        estimator = cls(name_or_dir, classifier, **parameters).fit()
-        if advance is not None:
-            estimator.advance = advance
-        return estimator
+        """Load a model and its classifier, ready to predict. parameters: those of the class."""
+        return cls(name_or_dir, classifier, **parameters).fit()
 
     def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
         """Load the model and its classifier. Nothing is learned: the texts are ignored.
@@ -214,7 +202,8 @@ class SentimentClassifier(Parameterized):
         Of two classes, the one on whose side of the threshold the probability is. Never unsure or
         unfamiliar. Where a text may have several labels: int64 [N, C], 0 or 1.
         """
-        choices = self._found(texts, self._choices)
+        output = self._output(texts)
+        choices = likeliest(self.fitted, output, sides=self.sides_)
         return choices if self.fitted.several_labels else self.classes_[choices]
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
@@ -223,7 +212,7 @@ class SentimentClassifier(Parameterized):
         A row sums to 1 unless a text may have several labels. If the classifier predicts neutral,
         the columns are negative, neutral, positive.
         """
-        return self._found(texts, self._probabilities)
+        return probability_of_each(self.fitted, self._output(texts), sides=self.sides_)
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the natural logarithms of `predict_proba`, float64 [N, C]."""
@@ -232,7 +221,10 @@ class SentimentClassifier(Parameterized):
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
-        return self._found(texts, self._scores)
+        output = self._output(texts)
+        if output.neutral is None or self.sides_:
+            return output.scores
+        return np.asarray(np.log(probability_of_each(self.fitted, output).clip(_TINY)))
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts for which exactly the labels y are predicted.
@@ -268,7 +260,7 @@ class SentimentClassifier(Parameterized):
 
         With the model's own sign: a low value means the last class if `fitted.polarity` is -1.
         """
-        return self._found(texts, self._neuron)
+        return np.concatenate([self._neuron(features) for _, features, _ in self._process(texts)])
 
     def __call__(self, texts: Any) -> Any:
         """Classify one text, or several: the results that `classify` writes, by name.
@@ -292,15 +284,10 @@ class SentimentClassifier(Parameterized):
             )
             for n, text in enumerate(items, start=1)
         ]
-        present = self.predict_all(row.text for row in rows if row.text is not None)
         names = self.added_names()
-        answers = answers_of(self.fitted, present, names, sides=self.sides_)
-        nothing = results_of_no_answer(names)
+        answers = self.results([row.text for row in rows], names, sides=self.sides_)
         return Answers(
-            [
-                Answer({"text": text, **(nothing if row.text is None else next(answers))})
-                for text, row in zip(items, rows, strict=True)
-            ],
+            [Answer({"text": text, **each}) for text, each in zip(items, answers, strict=True)],
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
             columns=["text", *names],
         )
@@ -362,14 +349,39 @@ class SentimentClassifier(Parameterized):
         """Return the names of the results for each text; see `answers.added_names`."""
         return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
 
+    def results(
+        self,
+        texts: Sequence[str | None],
+        names: Sequence[str],
+        *,
+        sides: bool,
+        encoded: EncodedTexts | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the results for texts by name; None stands for a text that is no answer.
+
+        names: which results. sides: as for `words_of`. encoded: the others, if they are already.
+        """
+        if encoded is None:
+            encoded = self.encode([text for text in texts if text is not None])
+        predicted = self.predict_all(encoded, advance)
+        answers = answers_of(self.fitted, predicted, names, sides=sides)
+        nothing = results_of_no_answer(names)
+        return [nothing if text is None else next(answers) for text in texts]
+
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """Return texts as the model processes them, without HTML tags, for `predict_all`."""
         encoded = [self.loaded.profile.encode(without_tags(text)) for text in texts]
         return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
 
-    def predict_all(self, texts: Iterable[str] | EncodedTexts) -> Predictions:
+    def predict_all(
+        self,
+        texts: Iterable[str] | EncodedTexts,
+        advance: Callable[[int], object] | None = None,
+    ) -> Predictions:
         """Return all results from one pass over the texts, as arrays.
 
+        advance: called with the number of tokens just processed, for a progress bar of the caller.
         choices: int64 [N], indices into the head's own classes, `fitted.classes`, in which neutral
         is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
         classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
@@ -380,11 +392,10 @@ class SentimentClassifier(Parameterized):
         float64 [N], the probability that the text takes no side, three_probabilities: float64
         [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
         """
-        familiarity = self.fitted.familiarity
-        options = {"bits": self.bits, "familiarity": familiarity and familiarity.for_engine()}
+        options = {"bits": self.bits, "familiarity": self.fitted.familiarity}
         batches = [
             self._predictions(encoded, features, reading)
-            for encoded, features, reading in self._process(texts, **options)
+            for encoded, features, reading in self._process(texts, advance, **options)
         ]
         return Predictions._make(map(_joined, zip(*batches, strict=True)))
 
@@ -410,23 +421,15 @@ class SentimentClassifier(Parameterized):
             else probability_of_each(self.fitted, answer),
         )
 
-    def _probabilities(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
-        """Return what `predict_proba` does, from features."""
-        answer = self.fitted.answer(features, texts)
-        return probability_of_each(self.fitted, answer, sides=self.sides_)
+    def _output(self, texts: Iterable[str]) -> HeadOutput:
+        """Return what the head says of texts."""
+        parts = [
+            self.fitted.answer(features, self._words(encoded))
+            for encoded, features, _ in self._process(texts)
+        ]
+        return HeadOutput._make(map(_joined, zip(*parts, strict=True)))
 
-    def _choices(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
-        """Return the indices of what `predict` returns, from features."""
-        return likeliest(self.fitted, self.fitted.answer(features, texts), sides=self.sides_)
-
-    def _scores(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
-        """Return what `decision_function` does, from features."""
-        answer = self.fitted.answer(features, texts)
-        if answer.neutral is None or self.sides_:
-            return answer.scores
-        return np.asarray(np.log(probability_of_each(self.fitted, answer).clip(_TINY)))
-
-    def _neuron(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
+    def _neuron(self, features: np.ndarray) -> np.ndarray:
         # A copy: a view would keep all features alive.
         return features[:, self.fitted.neuron_column].copy()
 
@@ -451,18 +454,11 @@ class SentimentClassifier(Parameterized):
         # Informal texts cost many bits, too; their letters show that they are English.
         return short | (reading.unfamiliar if foreign is None else reading.unfamiliar & foreign)
 
-    def _found(
-        self,
-        texts: Iterable[str],
-        find: Callable[[np.ndarray, Sequence[str] | None], np.ndarray],
-    ) -> np.ndarray:
-        """Apply `find` to the features of a few texts at a time; return all results."""
-        return np.concatenate(
-            [find(features, self._words(encoded)) for encoded, features, _ in self._process(texts)]
-        )
-
     def _process(
-        self, texts: Iterable[str] | EncodedTexts, **options: Any
+        self,
+        texts: Iterable[str] | EncodedTexts,
+        advance: Callable[[int], object] | None = None,
+        **options: Any,
     ) -> Iterator[tuple[list[bytes], np.ndarray, Reading]]:
         """Yield some encoded texts at a time, with their features and what else was asked for."""
         if not isinstance(texts, EncodedTexts):
@@ -470,7 +466,7 @@ class SentimentClassifier(Parameterized):
         loaded, kind = self.loaded, self.fitted.kind
         step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
         with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
-            options["advance"] = self.advance or progress.advance
+            options["advance"] = advance or progress.advance
             for first in range(0, max(len(texts.tokens), 1), step):
                 part = texts.tokens[first : first + step]
                 values, reading = features.read_features(loaded, part, kind, **options)
@@ -481,10 +477,6 @@ class SentimentClassifier(Parameterized):
             return f"SentimentClassifier({str(self.model)!r})"
         classes = ", ".join(map(str, self.classes_))
         return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The caller's function, which may not pickle.
-        return {name: value for name, value in vars(self).items() if name != "advance"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")

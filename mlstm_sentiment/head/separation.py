@@ -16,32 +16,26 @@ import numpy as np
 from ..files.tensors import as_floats, check_arrays, read_arrays, write_arrays
 from .head_files import AREAS_FILE
 
-AREAS, LIMITS = "areas", "limits"
+_AREAS, _LIMITS = "areas", "limits"
 CHANCE = 0.5  # the AUC of a unit that does not separate the classes
 
 
 def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray | None = None) -> None:
     """Write the AUC and the limit of each unit of a model, [H], into its classifier's folder."""
-    arrays = {AREAS: areas} if limits is None else {AREAS: areas, LIMITS: limits}
+    arrays = {_AREAS: areas} if limits is None else {_AREAS: areas, _LIMITS: limits}
     named = {name: np.asarray(each, np.float32) for name, each in arrays.items()}
     write_arrays(folder / AREAS_FILE, named)
 
 
-def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
-    """Read the AUC of each unit, float32 [H], from a classifier's folder; None if it has none."""
-    return _read(folder, hidden_size).get(AREAS)
-
-
-def load_limits(folder: Path, hidden_size: int) -> np.ndarray | None:
-    """Read the limit of each unit's cell state, float32 [H]; None if the folder has none."""
-    return _read(folder, hidden_size).get(LIMITS)
-
-
-def _read(folder: Path, hidden_size: int) -> dict[str, np.ndarray]:
-    path = folder / AREAS_FILE
-    if not path.is_file():
-        return {}
+def load_areas(
+    folder: Path | None, hidden_size: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Read the AUC and the limit of each unit, float32 [H]; None for what the folder lacks."""
+    path = None if folder is None else folder / AREAS_FILE
+    if path is None or not path.is_file():
+        return None, None
     arrays = read_arrays(path)
     # Files of earlier versions have no limits.
-    check_arrays(path, arrays, dict.fromkeys({AREAS, *arrays} & {AREAS, LIMITS}, (hidden_size,)))
-    return {name: as_floats(path, name, array) for name, array in arrays.items()}
+    check_arrays(path, arrays, dict.fromkeys({_AREAS, *arrays} & {_AREAS, _LIMITS}, (hidden_size,)))
+    floats = {name: as_floats(path, name, array) for name, array in arrays.items()}
+    return floats[_AREAS], floats.get(_LIMITS)

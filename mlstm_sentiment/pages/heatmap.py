@@ -2,7 +2,6 @@
 
 import base64
 import html
-import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -20,8 +19,17 @@ from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
 from ..units.unit_traces import UnitTrace, UnitTraces
-from .outputs import check_outputs
-from .page import PALETTES, Palette, background, fill, page_style, script_digest, shade
+from .page import (
+    PALETTES,
+    Palette,
+    background,
+    check_outputs,
+    fill,
+    page_style,
+    script_digest,
+    script_safe,
+    shade,
+)
 
 FORMAT_VERSION = 1
 _TEMPLATE = Path(__file__).with_name("heatmap.html")
@@ -144,7 +152,7 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
         "texts": "\n".join(
             _text(trace, number) for number, trace in enumerate(traces.traces, start=1)
         ),
-        "data": _script_safe(_page_data(traces)),
+        "data": script_safe(_page_data(traces)),
     }
     return fill(template, content)
 
@@ -210,11 +218,6 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
             for trace in traces.traces
         ],
     }
-
-
-def _script_safe(content: dict[str, Any]) -> str:
-    """Return JSON that is safe inside an HTML element."""
-    return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:

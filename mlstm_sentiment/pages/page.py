@@ -1,15 +1,20 @@
-"""Common parts of the pages: style, templates, the colours of values, tables."""
+"""Common parts of the pages: names of their files, style, templates, the colours of values."""
 
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from ..errors import InputError
 
 Color = tuple[int, int, int]
 Palette = Literal["green-red", "blue-orange"]
 
+_PAGES = (".html", ".htm")
+_LARGEST_PAGE = 100_000  # characters, each an HTML element; browsers are slow beyond
 MIDDLE = (38, 38, 38)
 # In a terminal and a notebook: backgrounds on which white letters have contrast 5 : 1.
 # The second pair is for people who cannot tell green from red; blue is high, as in the demo.
@@ -29,7 +34,6 @@ def background(value: float, limit: float, palette: Palette = "green-red") -> Co
     return red, green, blue
 
 
-_SCROLLING = '<div class="wide" role="region" aria-label="table" tabindex="0">'  # around a table
 _STYLE = Path(__file__).with_name("page.css")
 
 
@@ -67,8 +71,29 @@ def shade(value: float, limit: float) -> str:
     return f'class="{side}" style="--share:{abs(strength):.3f}"'
 
 
-def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, whose cells are HTML already. If it is wider than the page, it scrolls."""
-    head = "".join(f'<th scope="col">{name}</th>' for name in names)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f"{_SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"
+def script_safe(content: Mapping[str, Any]) -> str:
+    """Return JSON that is safe inside an HTML element."""
+    return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
+
+
+def check_page(option: str, page: Path | None, rows: Path | None = None) -> None:
+    """Raise InputError for a page without a suffix of one, or in the place of the rows."""
+    if page is None:
+        return
+    if page.suffix.lower() not in _PAGES:
+        raise InputError(f"{option} {page}: the name must end in .html")
+    if rows is not None and page.resolve() == rows.resolve():
+        raise InputError(f"{option} {page}: is the --output, too; name another file")
+
+
+def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
+    """Raise InputError for an unknown suffix, or a size too large to show."""
+    size = sum(map(len, texts))
+    for path in paths:
+        if path.suffix.lower() not in (*_PAGES, ".json"):
+            raise InputError(f"{path}: the name must end in .html or .json")
+        if path.suffix.lower() != ".json" and size > _LARGEST_PAGE:
+            raise InputError(
+                f"{path}: {size:,} characters are more than a page can show ({_LARGEST_PAGE:,}); "
+                "give fewer texts, or a name that ends in .json"
+            )

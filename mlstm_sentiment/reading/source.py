@@ -13,7 +13,7 @@ from .inputs import JSON_KINDS, Input, Position, TableOptions, as_input
 from .records import Record, read_records
 from .row_files import Dialect
 from .stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
-from .texts import KeyChooser, ReadingReport, read_text, read_texts
+from .texts import KeyChooser, read_text
 
 Row = TypeVar("Row")
 StreamFormat = Literal["txt", "jsonl", "csv", "tsv"]
@@ -171,7 +171,3 @@ class Source:
         for record in self.records():
             yield read_text(record, key)
         key.conclude(self.name)
-
-    def reviews(self, report: ReadingReport) -> Iterator[str]:
-        """Yield the texts of a file that are not blank, faults repaired and counted."""
-        yield from read_texts([self.file], self.text_key, report, strict=False)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import IO, Any, Literal, NamedTuple
 
 from ..errors import InputError, brief
@@ -201,14 +201,14 @@ class _Lines:
                 break
         return "".join(self.arrived())
 
-    def skip(self, lines: int) -> None:
-        """Take some lines of the sample."""
-        for _ in range(lines):
-            next(self)
-
-    def end_record(self) -> None:
-        """Begin a new record with the next line."""
-        self.record, self._size = [], 0
+    def records(self, reader: Iterator[list[str]], delimiter: str) -> Iterator[list[str]]:
+        """Yield the cells that a reader of these lines finds in records that are not blank."""
+        while True:
+            self.record, self._size = [], 0
+            if (cells := next(reader, None)) is None:
+                return
+            if not _is_blank(self.record, delimiter):
+                yield cells
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -273,7 +273,7 @@ class DelimitedRows:
     @property
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
-        with suppress(csv.Error):  # an open quote, or what the next row will report
+        with suppress(csv.Error, InputError):  # an open quote, or what the next row will report
             return any(True for _ in self._dialect.records(self._lines.arrived()))
         return False
 
@@ -308,21 +308,14 @@ class DelimitedRows:
 
     def _records(self, dialect: "_Dialect") -> Iterator[list[str]]:
         """Yield the cells of records that are not blank; InputError for a quote out of place."""
-        reader = dialect.reader(self._lines)
-        while True:
-            self._lines.end_record()
-            try:
-                cells = next(reader, None)
-            except csv.Error as error:
-                raise self._malformed(error) from error
-            if cells is None:
-                return
-            if not _is_blank(self._lines.record, dialect.delimiter):
-                yield cells
+        try:
+            yield from self._lines.records(dialect.reader(self._lines), dialect.delimiter)
+        except csv.Error as error:
+            raise self._malformed(str(error)) from error
 
-    def _malformed(self, error: csv.Error) -> InputError:
+    def _malformed(self, reason: str) -> InputError:
         """Return the error for a record that Python's csv module refuses."""
-        place, reason = self._place(len(self._lines.record) - 1), str(error)
+        place = self._place(len(self._lines.record) - 1)
         if "field limit" in reason:
             return InputError(
                 f"{place}: not a table: a cell has more than {csv.field_size_limit():,} "
@@ -358,7 +351,7 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            self._lines.skip(len(lines_in(note[0])))
+            deque(islice(self._lines, len(lines_in(note[0]))), maxlen=0)  # passed over
             sample = sample[note.end() :]
         sample = sample.lstrip(_MARK)
         quotes: _Quotes = "standard"
@@ -458,26 +451,15 @@ class _Dialect(NamedTuple):
 
     def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
         """Yield the cells of records that are not blank."""
-        record: list[str] = []
-
-        def recorded() -> Iterator[str]:
-            for line in lines:
-                record.append(line)
-                yield line
-
-        for cells in self.reader(recorded()):
-            if not _is_blank(record, self.delimiter):
-                yield cells
-            record.clear()
+        counted = _Lines(iter(lines), "")
+        return counted.records(self.reader(counted), self.delimiter)
 
     def first_records(self, text: str) -> list[list[str]]:
         """Return the first records of a text, up to a malformed one."""
         first: list[list[str]] = []
-        with suppress(csv.Error):
-            for cells in self.records(match[0] for match in _LINE_WITH_END.finditer(text)):
-                first.append(cells)
-                if len(first) == _SNIFFED:
-                    break
+        with suppress(csv.Error, InputError):
+            lines = (match[0] for match in _LINE_WITH_END.finditer(text))
+            first.extend(islice(self.records(lines), _SNIFFED))
         return first
 
 

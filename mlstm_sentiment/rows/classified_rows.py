@@ -1,21 +1,20 @@
-"""From rows to the same rows with answers: `classify`, and batches for those who have rows."""
+"""From rows to the same rows with answers: `classify`."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files.writer import reading
-from ..head.answers import answers_of, results_of_no_answer
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
-from ..reading.rows import InputRow, OwnNames, Rows
+from ..reading.rows import OwnNames, Rows
 from ..reading.source import Source
 from .sink import RowOutput, Sink
 from .summary import Summary
 
 if TYPE_CHECKING:
-    from ..head.sentiment_classifier import EncodedTexts, SentimentClassifier
+    from ..head.sentiment_classifier import SentimentClassifier
 
 
 def classify(
@@ -95,21 +94,26 @@ class Classified:
         for batch in self._rows.batches(output.sizes()):
             self.summary.tagged = self._rows.tagged
             own = [self.names.values(row.record) for row in batch]
-            encoded = self._classifier.encode([row.text for row in batch if row.text is not None])
+            texts, classifier = [row.text for row in batch], self._classifier
+            encoded = classifier.encode([text for text in texts if text is not None])
             tokens += encoded.size
             if fraction := self._rows.fraction:  # of a file
                 progress.expect(tokens / fraction)
-            answers = output.take(own)
-            if answers is None:
-                with _advancing(self._classifier, progress):
-                    added = _answers(
-                        self._classifier, batch, encoded, self.names, sides=self._classifier.sides_
-                    )
-                merged = list(map(_with_answer, own, added))
-                output.write(merged)
+            written = output.take(own)
+            answers = written or []
+            if written is None:
+                answers = classifier.results(
+                    texts,
+                    self.names.added,
+                    sides=classifier.sides_,
+                    encoded=encoded,
+                    advance=progress.advance,
+                )
             else:
                 progress.advance(encoded.size)
-                merged = list(map(_with_answer, own, answers))
+            merged = list(map(_with_answer, own, answers))
+            if written is None:
+                output.write(merged)
             rows += len(batch)
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
@@ -131,49 +135,6 @@ class Classified:
             "sides": classifier.sides_,
             "shard": str(source.shard),
         }
-
-
-def classify_batches(
-    classifier: "SentimentClassifier",
-    batches: Iterable[list[InputRow]],
-    names: OwnNames,
-    *,
-    sides: bool = False,
-) -> Iterator[list[Record]]:
-    """Yield every batch with the results, `names.added`, added to each row.
-
-    names: the output names of the rows' own values. sides: as for `answers_of`.
-    """
-    for batch in batches:
-        own = [names.values(row.record) for row in batch]
-        encoded = classifier.encode([row.text for row in batch if row.text is not None])
-        answers = _answers(classifier, batch, encoded, names, sides=sides)
-        yield list(map(_with_answer, own, answers))
-
-
-@contextmanager
-def _advancing(classifier: "SentimentClassifier", progress: ProgressBar) -> Iterator[None]:
-    """Let a classifier count the tokens that it has processed; afterwards as its owner wants."""
-    before, classifier.advance = classifier.advance, progress.advance
-    try:
-        yield
-    finally:
-        classifier.advance = before
-
-
-def _answers(
-    classifier: "SentimentClassifier",
-    batch: list[InputRow],
-    encoded: "EncodedTexts",
-    names: OwnNames,
-    *,
-    sides: bool,
-) -> list[dict[str, Any]]:
-    """Return the results for the rows of a batch, by name."""
-    predictions = classifier.predict_all(encoded)
-    answers = answers_of(classifier.fitted, predictions, names.added, sides=sides)
-    nothing = results_of_no_answer(names.added)
-    return [nothing if row.text is None else next(answers) for row in batch]
 
 
 def _with_answer(values: Record, answer: dict[str, Any]) -> Record:

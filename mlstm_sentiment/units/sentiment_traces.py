@@ -15,7 +15,7 @@ from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.fitted import find_classifier, own_classifier
 from ..head.head import Head, ranked_units
 from ..head.sentiment_classifier import SentimentClassifier
-from ..head.separation import CHANCE, load_areas, load_limits
+from ..head.separation import CHANCE, load_areas
 from ..reading.no_answer import reason_of_no_answer
 from ..text.glyphs import visible
 from .unit_traces import UnitTraces, poles_of, read_texts
@@ -46,10 +46,8 @@ def sentiment_traces(
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
-        size = loaded.architecture.hidden_size
-        areas = None if folder is None else load_areas(folder, size)
-        if folder is not None and state == "cell":
-            limits = load_limits(folder, size)
+        areas, limits = load_areas(folder, loaded.architecture.hidden_size)
+        limits = limits if state == "cell" else None
         # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
         # not recorded, those that influence the classifier most.
         influence = fitted.influence if areas is None else areas[None] - CHANCE

@@ -82,11 +82,11 @@ def end_after(monkeypatch):
     def interrupt(batches):
         left, read = iter(range(batches)), SentimentClassifier.predict_all
 
-        def read_or_end(self, texts):
+        def read_or_end(self, texts, advance):
             if next(left, None) is None:
                 monkeypatch.setattr(SentimentClassifier, "predict_all", read)
                 raise KeyboardInterrupt
-            return read(self, texts)
+            return read(self, texts, advance)
 
         monkeypatch.setattr(SentimentClassifier, "predict_all", read_or_end)
 

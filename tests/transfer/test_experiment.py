@@ -95,7 +95,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
     learned = features_in_order(telling_model, list(map(loaded.encode, sets[0].texts)))
-    areas = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
+    areas, _ = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
     np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.separation import load_areas, load_limits, save_areas
+from mlstm_sentiment.head.separation import load_areas, save_areas
 from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc, per_unit_limit
 
 
@@ -73,14 +73,15 @@ def test_classes_that_all_or_none_have_separate_nothing():
 
 
 def test_it_is_read_as_it_was_written(tmp_path):
-    assert load_areas(tmp_path, 4) is None
+    assert load_areas(tmp_path, 4) == (None, None)
     save_areas(tmp_path, np.array([0.5, 0.25, 1.0, 0.625]))
-    assert load_areas(tmp_path, 4).tolist() == [0.5, 0.25, 1.0, 0.625]
-    assert load_limits(tmp_path, 4) is None  # as earlier versions wrote it
+    areas, limits = load_areas(tmp_path, 4)
+    assert areas.tolist() == [0.5, 0.25, 1.0, 0.625]
+    assert limits is None  # as earlier versions wrote it
     with pytest.raises(InputError, match=r"areas.safetensors: tensor areas is"):
         load_areas(tmp_path, 5)
     save_areas(tmp_path, np.ones(4), np.arange(4))
-    assert load_limits(tmp_path, 4).tolist() == [0, 1, 2, 3]
+    assert load_areas(tmp_path, 4)[1].tolist() == [0, 1, 2, 3]
 
 
 def test_a_limit_is_the_larger_end_of_the_middle_nine_tenths():

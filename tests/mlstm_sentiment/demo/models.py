@@ -20,7 +20,7 @@ from mlstm_sentiment.head.learning import Corrections, learn
 from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
-from mlstm_sentiment.units.trace import values_per_byte
+from mlstm_sentiment.units.unit_traces import values_per_byte
 from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -117,7 +117,6 @@ def python_says(
     ]
     if classifier is not None:
         known = classifier.familiarity
-        known = known and known.for_engine()
         kind = classifier.kind
         reading = model.read(tokens, kind.poolings, state=kind.state, familiarity=known)
         cleaned = [model.profile.encode(text).decode() for text in texts]

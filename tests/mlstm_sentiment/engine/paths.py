@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from mlstm_sentiment.engine import library
-from mlstm_sentiment.engine.compiling import compiled
 from mlstm_sentiment.files.compiled_code import ERRORS
 
 EMULATION = Path(__file__).parent / "emulation.h"
@@ -17,7 +16,7 @@ COMPILED = library.PATHS
 def emulated_library():
     """Return the library with every path emulated; None without a compiler."""
     try:
-        return library.opened(compiled((f'-DEMULATED="{EMULATION}"', "-O1")))
+        return library.opened(library.compiled((f'-DEMULATED="{EMULATION}"', "-O1")))
     except ERRORS:
         return None
 

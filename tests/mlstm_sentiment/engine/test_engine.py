@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from mlstm_sentiment.engine import Engine, compiling, library
+from mlstm_sentiment.engine import Engine, library
 from mlstm_sentiment.engine.compiled_model import CompiledModel
 from mlstm_sentiment.engine.engine import Clamp, Familiarity
 from mlstm_sentiment.engine.stored import load_stored
@@ -363,7 +363,7 @@ def test_what_a_model_lacks_is_refused(folders, tmp_path):
             engine.read(["a"], **arguments)
     with pytest.raises(InputError, match="tokens from 3 to 256; the model has 0 to 255"):
         engine.read([np.array([3, 256])])
-    with pytest.raises(InputError, match=r"precision int8: the words are now exact.* and fast"):
+    with pytest.raises(InputError, match="precision is 'int8'; known: exact, fast"):
         Engine.load(folders[SIZES[0]], precision="int8")
     with pytest.raises(InputError, match="path 'amxx' is unknown; did you mean amx"):
         Engine.load(folders[SIZES[0]], path="amxx")
@@ -457,16 +457,16 @@ def test_without_a_compiler_numpy_computes_and_says_so_once(tmp_path):
 def test_a_damaged_library_is_compiled_again(tmp_path, monkeypatch):
     shown = '__attribute__((visibility("default")))'
     (tmp_path / "engine.c").write_text(f"int {shown} answer(void) {{ return 42; }}")
-    monkeypatch.setattr(compiling, "SOURCE", tmp_path)
+    monkeypatch.setattr(library, "SOURCE", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    path = compiling.compiled()
+    path = library.compiled()
     content = path.read_bytes()
     path.write_bytes(content[:-1])
-    assert compiling.compiled() == path
+    assert library.compiled() == path
     assert path.read_bytes()[:4] == content[:4]
     assert ctypes.CDLL(str(path)).answer() == 42
     path.chmod(0o666)  # another user may have written it
-    assert ctypes.CDLL(str(compiling.compiled())).answer() == 42
+    assert ctypes.CDLL(str(library.compiled())).answer() == 42
     assert path.stat().st_mode & 0o777 == 0o700
 
 

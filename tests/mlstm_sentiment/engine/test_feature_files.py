@@ -13,7 +13,7 @@ import torch
 
 from mlstm_sentiment.commands import featurize
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.engine.feature_files import TextFeatures, write_features
+from mlstm_sentiment.engine.features import TextFeatures, write_features
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_atomically

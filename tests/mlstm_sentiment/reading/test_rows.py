@@ -14,7 +14,6 @@ from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches, rows_of
 from mlstm_sentiment.reading.texts import KeyChooser
-from mlstm_sentiment.rows.classified_rows import classify_batches
 from mlstm_sentiment.text.profiles import TextProfile, text_profile
 from model.inference.weights import LoadedModel
 from tests.support.heads import regression, star_head
@@ -35,6 +34,13 @@ def make_classifier(model, folder, classes):
 def with_texts(rows, text_key=None, are_alike=False):
     key = KeyChooser(text_key, None, "--text-key")
     return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
+
+
+def classify_batches(classifier, batches, names):
+    for batch in batches:
+        own, texts = [names.values(row.record) for row in batch], [row.text for row in batch]
+        answers = classifier.results(texts, names.added, sides=False)
+        yield [{**values, **answer} for values, answer in zip(own, answers, strict=True)]
 
 
 def classified(classifier, rows, text_key=None, keys=()):

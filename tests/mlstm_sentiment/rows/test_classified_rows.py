@@ -83,7 +83,7 @@ def test_what_has_been_written_is_not_classified_again(classifier, table, tmp_pa
     monkeypatch.setattr(
         SentimentClassifier,
         "predict_all",
-        lambda self, texts: counts.append(len(texts.encoded)) or predict_all(self, texts),
+        lambda self, texts, advance: counts.append(len(texts.encoded)) or predict_all(self, texts),
     )
     assert len(list(classify(source, classifier, sink))) == ROWS
     assert sum(counts) < ROWS - 64

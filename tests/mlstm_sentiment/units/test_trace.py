@@ -6,7 +6,7 @@ import pytest
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.units.trace import highest_variance_units
+from mlstm_sentiment.units.unit_traces import highest_variance_units
 from model.inference.weights import save_model
 
 TEXTS = ["good", "", "An awful thing. " * 400, "ça marche — très bien", "x"]

@@ -65,11 +65,6 @@ def test_a_name_that_does_not_exist_is_an_error(tmp_path):
         load_model("no-such-model")
 
 
-def test_a_model_that_was_shipped_once_is_named_with_its_successor():
-    with pytest.raises(InputError, match=r"no longer shipped; use default, or .* e5a94b864bb8"):
-        load_model("sentiment_1024")
-
-
 def test_shipped_models_go_by_their_bare_name():
     (alias, name), *_ = ALIASES.items()
     assert find_model(alias) == find_model(name) == SHIPPED_MODELS / name

@@ -129,7 +129,7 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     np.testing.assert_allclose(classifier.predict_proba(["so!!"]).sum(1), 1)
     loaded = load_model(folder)
     features = features_in_order(loaded.model, list(map(loaded.encode, sets[1].texts)))
-    areas = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
+    areas, _ = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
     np.testing.assert_allclose(areas, per_unit_auc(features, sets[1].labels, 12), atol=0.01)
 
