@@ -24,7 +24,7 @@ from mlstm_sentiment.reading.labels import (
 )
 from mlstm_sentiment.reading.records import Record, read_records
 from mlstm_sentiment.reading.source import Source
-from mlstm_sentiment.reading.texts import LABEL_KEYS, KeyChooser, read_text, text_of
+from mlstm_sentiment.reading.texts import KeyChooser, read_text, text_of
 
 # Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.
 USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")
@@ -89,9 +89,8 @@ def read_labelled_sets(
     is the positive one. Raises InputError if a label is missing, if there are fewer than two
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
-    logged: set[str] = set()
     sources = [Source(path, text_key, table or TableOptions()) for path in paths]
-    rows = [_read_rows(source, label_key, blank, logged) for source in sources]
+    rows = [_read_rows(source, label_key, blank) for source in sources]
     classes = ordered_classes(rows[0].labels, rows[0].path)
     _warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
     log_order(classes)
@@ -166,11 +165,11 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
             )  # fmt: skip
 
 
-def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[str]) -> _Rows:
+def _read_rows(source: Source, label_key: str | None, blank: bool) -> _Rows:
     path = Path(str(source.location))
     rows = _Rows([], [], path)
-    text = source.key(logged)
-    label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
+    text = source.key()
+    label = KeyChooser(label_key, is_label=True)
     for record in _labelled_records(source):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(label_of(record, label))

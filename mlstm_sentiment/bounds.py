@@ -130,7 +130,6 @@ def _converted(hint: Any, value: Any, key: str) -> Any:
 
 
 def _in_words(hint: Any) -> str:
-    """Return a type's name for error messages."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(map(_in_words, args))
@@ -214,7 +213,6 @@ def _other_types(parts: list[Any]) -> tuple[type, ...]:
 
 
 def _parts_of(hint: Any) -> Iterator[Any]:
-    """Yield a type, and all types and annotations nested in it."""
     yield hint
     for part in get_args(hint):
         yield from _parts_of(part)

@@ -39,7 +39,7 @@ def main() -> None:
     if options.output.is_file():
         raise InputError(f"--output {options.output}: is a file; name a folder")
 
-    from mlstm_sentiment.head.fitted import find_classifier
+    from mlstm_sentiment.head.head_files import find_classifier
     from transfer.experiment import run_transfer
 
     loaded, sets = options.read()

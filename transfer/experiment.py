@@ -22,13 +22,13 @@ from mlstm_sentiment.files.storage import (
     whole_folder,
 )
 from mlstm_sentiment.files.writer import check_output, write_json
-from mlstm_sentiment.head.fitted import classifier_in
 from mlstm_sentiment.head.head import Head, HeadUnit
 from mlstm_sentiment.head.head_files import (
     CLASSIFIER_FILES,
     CONFIG_FILE,
     FOLDER,
     FORMAT_VERSION,
+    classifier_in,
     read_description,
     save_head,
 )

@@ -129,7 +129,7 @@ class Preparation:
     def request(self) -> Request:
         """Return what the encoding of a block depends on."""
         return Request(
-            KeyChooser(self.text_key, None, "--text-key").requested,
+            KeyChooser(self.text_key).requested,
             self.profile,
             self.strict,
             self.documents,

@@ -29,7 +29,7 @@ class PageOptions(ModelOptions):
 
     def load(self) -> "tuple[TextModel, Head | None]":
         """Return the model, and its classifier, if any."""
-        from ..head.fitted import HOW_TO_FIT, load_fitted, shown_classifier
+        from ..head.head_files import HOW_TO_FIT, load_fitted, shown_classifier
 
         loaded = self.load_model()
         folder = shown_classifier(loaded, self.classifier)

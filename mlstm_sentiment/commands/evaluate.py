@@ -18,6 +18,7 @@ from ..files.shipped import SHIPPED_MODELS
 from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
+from ..text.glyphs import aligned
 from ..version import installed_version
 from .options import KINDS_HELP, MODEL, TEXT, JsonOutput, ModelOptions, Table, TextKey
 from .program import prepare_output, print_and_write, report
@@ -95,16 +96,13 @@ def score(
     if len(results) == 1:
         report({**next(iter(results.values())), "origin": origin}, options.output)
         return
-    width = max(map(len, results))
-    lines = [f"{'model':<{width}}  bits per character  standard error  characters  seconds"]
+    cells = [["model", "bits per character", "standard error", "characters", "seconds"]]
     for name, row in results.items():
-        bits, error = f"{row['bits_per_character']:.4f}", "-"
-        if row["standard_error"] is not None:
-            error = f"{row['standard_error']:.4f}"
-        size, seconds = f"{row['characters']:,}", f"{row['seconds']:.2f}"
-        lines.append(f"{name:<{width}}  {bits:>18}  {error:>14}  {size:>10}  {seconds:>7}")
+        bits, error = row["bits_per_character"], row["standard_error"]
+        shown = f"{bits:.4f}", "-" if error is None else f"{error:.4f}"
+        cells.append([name, *shown, f"{row['characters']:,}", f"{row['seconds']:.2f}"])
     rows = [{"model": name, **row} for name, row in results.items()]
-    print_and_write(lines, {"models": rows, "origin": origin}, options.output)
+    print_and_write(aligned(cells), {"models": rows, "origin": origin}, options.output)
 
 
 def _name_of(model: str) -> str:
@@ -116,7 +114,6 @@ def _name_of(model: str) -> str:
 def _scored(
     name: str, options: Options, split_for: Callable[["TextModel"], "Split"]
 ) -> dict[str, Any]:
-    """Return the score of one model."""
     from ..engine.scoring import score_split
 
     loaded = options.load_model(name)

@@ -65,10 +65,10 @@ def run(options: Options) -> None:
         clamp=_clamp_of(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
     )
-    show(visible(opening.decode().removeprefix(loaded.profile.prefix)), pieces, options.samples)
+    _show(visible(opening.decode().removeprefix(loaded.profile.prefix)), pieces, options.samples)
 
 
-def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
+def _show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
     """Print the samples, the first one while it is written."""
     texts = [prompt] * samples
     label = "[{}] " if samples > 1 else ""
@@ -83,9 +83,8 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
 
 
 def _clamp_of(options: Options, loaded: "TextModel") -> "Clamp | None":
-    """Return the clamp that the options define, or None."""
     from ..engine.request import Clamp
-    from ..head.fitted import own_classifier
+    from ..head.head_files import own_classifier
 
     if options.sentiment is not None:
         if any(each is not None for each in (options.neuron, options.value, options.hidden_value)):

@@ -98,10 +98,10 @@ def run(options: Options) -> None:
         layer=options.layer,
         classifier=options.classifier,
     )
-    show(traces, options.output, options.palette, ansi=options.ansi)
+    _show(traces, options.output, options.palette, ansi=options.ansi)
 
 
-def show(
+def _show(
     traces: "UnitTraces", outputs: Sequence[Path], palette: Palette, *, ansi: bool | None
 ) -> None:
     """Write the requested files; print the texts if there are none, or if asked to."""

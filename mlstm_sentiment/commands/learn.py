@@ -17,7 +17,7 @@ from ..reading.inputs import TableOptions
 from ..reading.labels import label_of, log_set
 from ..reading.rows import InputRow
 from ..reading.source import Source
-from ..reading.texts import LABEL_KEYS, KeyChooser, unicode_text
+from ..reading.texts import KeyChooser, unicode_text
 from ..version import installed_version
 from .classify import load
 from .options import KINDS_HELP, ClassifierFolder, LabelKey, ModelOptions, Table, TextKey
@@ -82,7 +82,7 @@ def run(options: Options) -> None:
 def _rows(options: Options) -> Iterator[tuple[str, str | None, str]]:
     """Yield the place, the text and the label of each row; say what was read."""
     source = Source(options.input, options.text_key, options.table)
-    key, labels = source.key(), KeyChooser(options.label_key, LABEL_KEYS, "--label-key")
+    key, labels = source.key(), KeyChooser(options.label_key, is_label=True)
     texts, counts = list[str](), Counter[str]()
     for record in source.records():
         text = unicode_text(key.value(record), record.place)

@@ -155,7 +155,6 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
-        """Return a suggestion for unknown words, or an empty text."""
         if unknown[0].startswith("-"):
             name = unknown[0].partition("=")[0]
             instead = self.other_names.get(name.rpartition(".")[2].lstrip("-").lower())
@@ -267,7 +266,6 @@ def _places(
     *,
     with_help: bool,
 ) -> Iterator[_Place]:
-    """Yield the options of a dataclass in order; in a nested dataclass they are `section.name`."""
     hints = get_type_hints(options, include_extras=True)
     help_of = _help_of(options) if with_help else {}
     for item in fields(options):
@@ -296,7 +294,6 @@ def _places(
 
 
 def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path: str = "") -> Any:
-    """Return the dataclass of the values that the parser has read."""
     hints, values = get_type_hints(options, include_extras=True), {}
     for item in fields(options):  # type: ignore[arg-type]
         hint, value = hints[item.name], _default_of(item, default)
@@ -326,25 +323,21 @@ def _help_of(options: type) -> dict[str, str]:
 
 
 def _default_of(item: Field[Any], instance: object) -> Any:
-    """Return a field's value in the default instance, or else the field's own default."""
     if hasattr(instance, item.name):
         return getattr(instance, item.name)
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _argument(hint: Any) -> Argument:
-    """Return the option's settings from its type's annotations."""
     notes = getattr(hint, "__metadata__", ())
     return next((note for note in reversed(notes) if isinstance(note, Argument)), Argument())
 
 
 def _bare(hint: Any) -> Any:
-    """Return a type without its annotations."""
     return _bare(hint.__origin__) if hasattr(hint, "__metadata__") else hint
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
-    """Return a type without None, and whether it had it."""
     if get_origin(hint) not in (Union, UnionType):
         return hint, False
     others = tuple(kind for kind in get_args(hint) if kind is not type(None))

@@ -73,7 +73,7 @@ def run(options: Options) -> None:
         report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
         for batch in chain([first], batches):
             for row in batch:
-                values = answered(row, classifier.fitted)
+                values = _answered(row, classifier.fitted)
                 report.add(values, summary.add(values))
         summary.tagged = rows.tagged
     else:
@@ -85,7 +85,7 @@ def run(options: Options) -> None:
     conclude(source, summary, report, options.output)
 
 
-def answered(row: InputRow, head: "Head") -> dict[str, Any]:
+def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
     Earlier versions wrote the likelier side as the label, even for unsure texts, and none for a row
@@ -128,7 +128,6 @@ def _is_by_sides(values: Mapping[str, Any]) -> bool:
 
 
 def _never_written(place: str, name: str, value: object) -> InputError:
-    """Return the error for a value that cannot be from classify."""
     return InputError(
         f"{place}: {name} is {value!r}, which classify never writes; classify the texts again"
     )

@@ -55,7 +55,7 @@ def run(options: Options) -> None:
 
     with listener(options.host, options.port) as listening:
         address = Address(options.host, listening.getsockname()[1])
-        page, classifier = load(options)
+        page, classifier = _load(options)
         limits = Limits()
         if classifier is None:
             batcher, submit, has_sides = Batcher(lambda *_: [], lambda _: [], 0), None, False
@@ -78,7 +78,7 @@ def run(options: Options) -> None:
                 batcher.run(is_serving)
 
 
-def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
+def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
     """Return a model's page and its classifier.
 
     The page is None if it cannot compute the model. Raises InputError if there is nothing to serve,

@@ -1,7 +1,7 @@
 """Fills the page's template with style, programs and the model, as base64: one file."""
 
-import base64
 import html
+from base64 import b64encode
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from ..pages.page import as_utf8, content_digest, fill, page_style, script_safe
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
-from ..text.tokenizer import BYTES, Tokenizer
+from ..text.tokenizer import BYTES
 from .packing import Packer, structures
 
 FOLDER = Path(__file__).parent
@@ -88,9 +88,9 @@ def demo_page(
         "script": script,
         "script_digest": content_digest(script),
         "worker": "\n".join(_program(name) for name in _WORKER),
-        "module": _base64((FOLDER / "engine.wasm").read_bytes()),
+        "module": b64encode((FOLDER / "engine.wasm").read_bytes()).decode(),
         "data": script_safe(data),
-        "weights": _base64(packer.data),
+        "weights": b64encode(packer.data).decode(),
     }
     return fill(_program("page.html"), content)
 
@@ -109,8 +109,7 @@ def check_computable(loaded: TextModel) -> None:
 def _description(
     loaded: TextModel, head: Head | None, unit: int | None, packer: Packer
 ) -> dict[str, Any]:
-    """Return the data that the page's programs need, and pack the head's arrays."""
-    architecture, profile = loaded.architecture, loaded.profile
+    architecture, profile, tokenizer = loaded.architecture, loaded.profile, loaded.tokenizer
     ranges = _ranges(loaded)
     if unit is None:
         unit = head.neuron if head else int(ranges.argmax())
@@ -121,7 +120,7 @@ def _description(
         "symbols": architecture.resolved_vocabulary_size,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
-        "vocabulary": _vocabulary(loaded.tokenizer),
+        "vocabulary": tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None,
         "head": head and _head(head, packer),
         "profile": {
             "prefix": profile.prefix,
@@ -132,11 +131,6 @@ def _description(
         "placeholders": {"no_text": NO_TEXT, "cells": placeholders()},
         "examples": _EXAMPLES,
     }
-
-
-def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """Return the pieces of a vocabulary as subwords.js reads them; None of bytes."""
-    return tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None
 
 
 def _head(head: Head, packer: Packer) -> dict[str, Any]:
@@ -190,7 +184,3 @@ def _about(loaded: TextModel, classifier: Head | None, head: Head | None) -> str
 
 def _program(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def _base64(data: bytes | bytearray) -> str:
-    return base64.b64encode(data).decode()

@@ -149,6 +149,5 @@ class Architecture:
 
 
 def _architecture_fields(cell: object) -> set[str]:
-    """Return the names of the fields that the weights of a cell depend on."""
     names = {item.name for item in fields(Architecture)}
     return names.difference(*_WEIGHT_FIELDS.values()) | _WEIGHT_FIELDS.get(str(cell), frozenset())

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -14,7 +15,25 @@ from .features import features_in_parts
 from .interface import TextModel
 from .kinds import FeatureKind, Pooling, StateName
 from .kinds import preset as named_choice
-from .parameters import Parameterized
+
+
+class Parameterized:
+    """Parameters are the arguments of `__init__`, which scikit-learn can read and change."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Change parameters; those that decide results take effect at the next `fit`.
+
+        Raises ValueError for an unknown one.
+        """
+        names = list(signature(type(self)).parameters)
+        for name, value in parameters.items():
+            if name not in names:
+                raise ValueError(f"invalid parameter {name!r}; valid: {', '.join(names)}")
+            setattr(self, name, value)
+        return self
 
 
 @dataclass(eq=False, repr=False)  # keeps its arguments as they are: scikit-learn asks for it

@@ -21,26 +21,17 @@ class Reading:
     F: the chosen layers' units, layers x H, the lowest layer first.
     """
 
-    lengths: np.ndarray
-    """int64 [N], the tokens of each text."""
-    last: np.ndarray | None = None
-    """float32 [N, F], the state after the last token."""
-    mean: np.ndarray | None = None
-    """float32 [N, F], the mean of the states after all tokens."""
-    max: np.ndarray | None = None
-    """float32 [N, F], of each unit, over all tokens."""
-    min: np.ndarray | None = None
-    """float32 [N, F], of each unit, over all tokens."""
+    lengths: np.ndarray  # int64 [N], the tokens of each text
+    last: np.ndarray | None = None  # float32 [N, F], the state after the last token
+    mean: np.ndarray | None = None  # float32 [N, F], over the states after all tokens
+    max: np.ndarray | None = None  # float32 [N, F], of each unit, over all tokens
+    min: np.ndarray | None = None  # float32 [N, F], of each unit, over all tokens
     unit_states: list[np.ndarray] | None = None
     """N arrays float32 [tokens, layers x units], the chosen units after every token."""
-    token_bits: list[np.ndarray] | None = None
-    """N arrays float32 [tokens], what predicting each token costs."""
-    bits: np.ndarray | None = None
-    """float64 [N], what predicting the whole text costs: the sum of `token_bits`."""
-    unfamiliar: np.ndarray | None = None
-    """bool [N], whether a text costs more bits than familiar ones."""
-    state: Any = None
-    """The state after the texts, from which `read` and `next_token` can go on."""
+    token_bits: list[np.ndarray] | None = None  # N arrays float32 [tokens], the cost of each
+    bits: np.ndarray | None = None  # float64 [N], the sum of `token_bits`
+    unfamiliar: np.ndarray | None = None  # bool [N], whether it costs more than familiar texts
+    state: Any = None  # after the texts, from which `read` and `next_token` can go on
 
     def features(self, pooling: Sequence[str]) -> np.ndarray:
         """Return the poolings side by side, float32 [N, F x poolings]."""

@@ -16,21 +16,16 @@ StateName = Literal["cell", "hidden"]
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureKind:
-    """Which F numbers of the state are a text's features; InputError for an unknown name."""
+    """Which F numbers of the state are a text's features; InputError for an unknown name.
 
-    state: StateName = "cell"
-    """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
-    pooling: Pooling | Sequence[Pooling] = "last"
-    """last: the state after the last token; mean, max, min: over the states after all tokens,
-    including those that the text profile adds around the text; several are concatenated. A token is
-    a byte, or a subword token if the model has a vocabulary."""
-    layers: Literal["last", "all"] | Sequence[int] = "last"
-    """Numbered from 0, the lowest; several are concatenated."""
-    tanh: bool = False
-    """Apply tanh to every state before pooling, as the text of Radford et al. says; their code does
-    not."""
-    units: Sequence[int] | None = None
-    """Which units of each layer, numbered from 0, in this order; if absent, all."""
+    `featurize --help` says what each choice means; several are concatenated.
+    """
+
+    state: StateName = "cell"  # in a GRU or transformer both mean hidden
+    pooling: Pooling | Sequence[Pooling] = "last"  # over all tokens, those of the frame included
+    layers: Literal["last", "all"] | Sequence[int] = "last"  # from 0, the lowest
+    tanh: bool = False  # of every state before pooling
+    units: Sequence[int] | None = None  # of each layer, from 0, in this order; None: all
 
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
@@ -82,11 +77,8 @@ class FeatureKind:
 
     def size(self, architecture: Architecture) -> int:
         """Return F, numbers per text: units times layers times poolings."""
-        return self.width(architecture) * len(self.poolings)
-
-    def width(self, architecture: Architecture) -> int:
-        """Return the numbers per text of one pooling: units times layers."""
-        return len(self.layers_of(architecture)) * len(self.units_of(architecture))
+        width = len(self.layers_of(architecture)) * len(self.units_of(architecture))
+        return width * len(self.poolings)
 
     def names(self, architecture: Architecture) -> list[str]:
         """Return a name for each of the F numbers."""

@@ -105,7 +105,6 @@ def compiled(extra: tuple[str, ...] = ()) -> Path:
 
 
 def _compiler() -> list[str]:
-    """Return the words of CC, or the path of a C compiler."""
     chosen = shlex.split(os.environ.get("CC", ""))
     for words in (chosen, ["cc"], ["gcc"], ["clang"]):
         if words and (path := shutil.which(words[0])):

@@ -10,7 +10,9 @@ from .stored import StoredMatrix, StoredModel
 _LANES = 256
 _GATES = ("mx", "x", "mh", "h")
 # How the states after all tokens become one; the mean is computed in float64.
-_POOLS = {"last": lambda before, now: now, "max": np.maximum, "min": np.minimum}
+_POOLS: dict[str, Callable[..., np.ndarray]] = {
+    **{"last": lambda before, now: now, "max": np.maximum, "min": np.minimum}
+}
 
 
 class NumpyModel:

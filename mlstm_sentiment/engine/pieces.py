@@ -52,7 +52,6 @@ class _InPieces(Engine):
         pooling: Sequence[Pooling] = ("last", "mean"),
         **options: Any,
     ) -> Reading:
-        """Process N texts; see `Engine.read`."""
         sequences = self._sequences(texts)
         others = {"bits", "initial", "final", "clamp"}
         is_plain = not any(options.get(name) for name in others)
@@ -159,7 +158,6 @@ class _InPieces(Engine):
 
 
 def _row(reading: Reading, row: int) -> Reading:
-    """Return the reading of one of the texts."""
     names = ("lengths", "unit_states", "unfamiliar", *POOLINGS)
     each = {name: getattr(reading, name) for name in names}
     return Reading(**{name: v[row : row + 1] for name, v in each.items() if v is not None})

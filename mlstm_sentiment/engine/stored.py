@@ -186,7 +186,6 @@ def load_stored(name_or_folder: str | Path) -> StoredModel:
 
 
 def _shapes(architecture: Architecture) -> dict[str, Shape]:
-    """Return the shapes of an mLSTM's weights, by name."""
     H, V = architecture.hidden_size, architecture.resolved_vocabulary_size
     shapes: dict[str, Shape] = {
         "embedding.weight": (V, architecture.embedding_size),

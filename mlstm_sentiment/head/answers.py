@@ -36,7 +36,9 @@ def word_of(
 class Predictions(NamedTuple):
     """The results for N texts, as arrays."""
 
-    choices: "np.ndarray"  # int64 [N], of the head's classes; several labels: [N, C], 0 or 1
+    choices: "np.ndarray"
+    """Indices of the head's own classes, in which neutral is none, int64 [N]; [N, C], 0 or 1, if a
+    text may have several."""
     probabilities: "np.ndarray"  # float64 [N, C], of the head's classes
     neuron: "np.ndarray"  # float32 [N], the value of the unit that the classifier relies on most
     stars: "np.ndarray | None"  # float64 [N], expected, if the classifier predicts stars
@@ -66,7 +68,7 @@ class Predictions(NamedTuple):
         return None if three is None else three.argmax(1) == 1
 
 
-def three_answers(
+def _three_answers(
     positive: "np.ndarray", neutral: "np.ndarray", threshold: float = EVEN
 ) -> "np.ndarray":
     """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
@@ -94,7 +96,7 @@ def probability_of_each(head: "Head", output: "HeadOutput", *, sides: bool = Fal
     import numpy as np
 
     if output.neutral is not None and not sides:
-        return three_answers(output.probabilities, output.neutral, head.threshold)
+        return _three_answers(output.probabilities, output.neutral, head.threshold)
     if not head.is_binary:
         return output.probabilities
     return np.column_stack([1 - output.probabilities, output.probabilities])
@@ -108,7 +110,6 @@ def likeliest(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np
 
 
 def _log_odds(probability: Any) -> Any:
-    """Return finite log-odds."""
     import numpy as np
 
     p = np.clip(probability, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
@@ -159,15 +160,7 @@ def added_names(
 ) -> list[str]:
     """Return the names of the results for a text.
 
-    For two classes: label, one word (`word_of`); probability, of the positive class; sentiment,
-    from -1 to 1, high is positive; unsure, whether the probability lies between the classifier's
-    two thresholds. For more classes: label; probability, of the likeliest; probability_CLASS for
-    each. If a text may have several labels: labels, a list; probability_CLASS for each. If the
-    classifier predicts them: neutral, the probability that the text takes no side; stars, the
-    expected number. If asked for: neuron, the value of the unit that the classifier relies on most;
-    bits_per_character, how well the model predicts the text; sides, true, where the label is one of
-    two sides whatever else holds. Always: unfamiliar, whether it is too short or unlike what the
-    model was trained on, None if that is not known. Without an answer: see `results_of_no_answer`.
+    `classify --help` says what each is. Without an answer: see `results_of_no_answer`.
     """
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
     first = ["labels"] if fitted.several_labels else ["label", "probability"]

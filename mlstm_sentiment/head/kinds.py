@@ -33,7 +33,7 @@ def tuned_steps(
     smallest = float(np.finfo(float).tiny)  # whose logarithm is still finite
     is_binary = exclusive and classes == 2
     last = Positive((0.0, 1.0), smallest) if is_binary else LogOdds()
-    return (*layers(arrays, classes, exclusive=exclusive), last, Sigmoid())
+    return (*_layers(arrays, classes, exclusive=exclusive), last, Sigmoid())
 
 
 def star_steps(
@@ -44,11 +44,11 @@ def star_steps(
 ) -> tuple[Step, ...]:
     """Return the steps of a head that predicts one to five stars. Three stars are half positive."""
     parts = [ngrams, Stars(), neutral, Positive(STAR_WEIGHTS), calibration, Sigmoid()]
-    network = layers(arrays, len(STAR_WEIGHTS), exclusive=True)
+    network = _layers(arrays, len(STAR_WEIGHTS), exclusive=True)
     return (*network, *(part for part in parts if part is not None))
 
 
-def layers(arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool) -> list[Step]:
+def _layers(arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool) -> list[Step]:
     """Return the steps of a small network, by the tensors of `transfer.finetuning.heads`.
 
     Features are standardized; each hidden layer ends in a PReLU; the last layer has several heads

@@ -259,7 +259,6 @@ class _Rows:
         return likeliest(head, output, sides=sides), probability_of_each(head, output, sides=sides)
 
     def fitted(self, rows: np.ndarray) -> Head:
-        """Return the old head, corrected by these rows."""
         fits = [self._fit(question, rows) for question in range(self.targets.shape[1])]
         weights, slopes, offsets = map(np.array, zip(*fits, strict=True))
 
@@ -274,7 +273,6 @@ class _Rows:
         return replace(self.old, steps=tuple(map(corrected, self.old.steps)))
 
     def _fit(self, question: int, rows: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """Return weights of the features, slope and offset for a question."""
         rows = rows[~np.isnan(self.targets[rows, question])]
         if not len(rows):
             return np.zeros(self.directions.shape[1]), *_PRIOR

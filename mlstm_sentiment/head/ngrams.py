@@ -18,10 +18,10 @@ MOST_CHARACTERS = 10_000  # whose simplified form is cached
 LARGEST = 30.0  # log-odds; an upper limit
 _APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
 
-NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's words
+_NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's words
 
 
-def words_and_pairs(words: Sequence[str]) -> Iterator[str]:
+def _words_and_pairs(words: Sequence[str]) -> Iterator[str]:
     """Yield all runs of one to _LONGEST words."""
     for length in range(1, _LONGEST + 1):
         for first in range(len(words) - length + 1):
@@ -41,7 +41,7 @@ def runs_of_letters(words: Sequence[str]) -> Iterator[str]:
 
 
 def log_odds(
-    texts: Sequence[str], weights: np.ndarray, scale: float, ngrams_of: NgramsOf = words_and_pairs
+    texts: Sequence[str], weights: np.ndarray, scale: float, ngrams_of: _NgramsOf = _words_and_pairs
 ) -> np.ndarray:
     """Return each text's log-odds, float32 [N].
 
@@ -88,7 +88,7 @@ def words_of(text: str) -> list[str]:
     return text.translate(_CHARACTERS).split()
 
 
-def buckets_of(text: str, buckets: int, ngrams_of: NgramsOf = words_and_pairs) -> np.ndarray:
+def buckets_of(text: str, buckets: int, ngrams_of: _NgramsOf = _words_and_pairs) -> np.ndarray:
     """Return the distinct buckets of a text's n-grams, int64 [n]."""
     hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
     return np.fromiter(hashes, np.int64, len(hashes))

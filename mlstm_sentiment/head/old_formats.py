@@ -106,7 +106,6 @@ class _Network:
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
 
     def load(self, path: Path, features: int, classes: int) -> dict[str, np.ndarray]:
-        """Read the network's arrays; InputError if the file does not fit."""
         sizes = [features, *self.hidden_layers]
         shapes: dict[str, tuple[int, ...]] = {"center": (features,), "scale": (features,)}
         for index, (columns, rows) in enumerate(pairwise(sizes)):

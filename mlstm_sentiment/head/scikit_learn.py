@@ -17,7 +17,7 @@ NOT_LINEAR = (
 )
 
 
-class LinearModel(NamedTuple):
+class _LinearModel(NamedTuple):
     """A linear model of scikit-learn, in the parts of a head."""
 
     steps: tuple[Step, ...]  # to the scores
@@ -36,7 +36,7 @@ class LinearModel(NamedTuple):
         return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
 
 
-def linear_model(estimator: Any, features: Any = None) -> LinearModel:
+def linear_model(estimator: Any, features: Any = None) -> _LinearModel:
     """Return a fitted linear model's parts; see `Head.from_sklearn`. InputError for any other."""
     parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
     whole = estimator
@@ -50,11 +50,10 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
     several = bool(getattr(last, "multilabel_", False))
     links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
     names = tuple(map(_name_of, last.classes_))
-    return LinearModel((*steps, affine), links, names, several, kind, digest, whole.predict_proba)
+    return _LinearModel((*steps, affine), links, names, several, kind, digest, whole.predict_proba)
 
 
 def _kind_of(features: Any) -> tuple[FeatureKind, str]:
-    """Return the kind of the features and, if known, the digest of their model."""
     loaded = getattr(features, "loaded_", None)
     kind = FeatureKind() if features is None else getattr(features, "kind_", features)
     if not hasattr(kind, "poolings"):
@@ -89,7 +88,6 @@ def _standardized(scaler: Any) -> Step:
 
 
 def _affine(model: Any) -> Affine:
-    """Return the scores of a linear model, or of one for each class."""
     each: Sequence[Any] = getattr(model, "estimators_", [model])
     if not all(hasattr(part, "coef_") and hasattr(part, "predict_proba") for part in each):
         raise InputError(f"{type(model).__name__}: {NOT_LINEAR}")

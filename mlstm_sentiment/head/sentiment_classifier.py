@@ -10,8 +10,8 @@ import numpy as np
 
 from ..engine import features
 from ..engine.engine import Precision, as_model
+from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
-from ..engine.parameters import Parameterized
 from ..errors import InputError
 from ..reading.labels import number_in
 from ..reading.progress import ProgressBar
@@ -32,9 +32,8 @@ from .answers import (
     probability_of_each,
     results_of_no_answer,
 )
-from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
 from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
-from .head_files import CONFIG_FILE, FOLDER
+from .head_files import CONFIG_FILE, FOLDER, HOW_TO_FIT, check_model, find_classifier, load_fitted
 from .learning import Corrections, LearnedHead, learn
 
 _TINY = np.finfo(float).tiny
@@ -379,18 +378,11 @@ class SentimentClassifier(Parameterized):
         texts: Iterable[str] | EncodedTexts,
         advance: Callable[[int], object] | None = None,
     ) -> Predictions:
-        """Return all results from one pass over the texts, as arrays.
+        """Return all results from one pass over the texts, as the arrays of `Predictions`.
 
         advance: called with the number of tokens just processed, for a progress bar of the caller.
-        choices: int64 [N], indices into the head's own classes, `fitted.classes`, in which neutral
-        is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
-        classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
-        the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes;
-        None unless `bits`.
-        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; for a classifier
-        without familiarity, object [N]: True for a text that is too short, else None. neutral:
-        float64 [N], the probability that the text takes no side, three_probabilities: float64
-        [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
+
+        >>> classifier.predict_all(texts).probabilities[:, 1]  # doctest: +SKIP
         """
         options = {"bits": self.bits, "familiarity": self.fitted.familiarity}
         batches = [
@@ -422,7 +414,6 @@ class SentimentClassifier(Parameterized):
         )
 
     def _output(self, texts: Iterable[str]) -> HeadOutput:
-        """Return what the head says of texts."""
         parts = [
             self.fitted.answer(features, self._words(encoded))
             for encoded, features, _ in self._process(texts)
@@ -434,7 +425,6 @@ class SentimentClassifier(Parameterized):
         return features[:, self.fitted.neuron_column].copy()
 
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
-        """Return texts as the model reads them, if the head uses their words."""
         return [text.decode() for text in encoded] if self.fitted.uses_words else None
 
     def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
@@ -497,7 +487,6 @@ class SentimentClassifier(Parameterized):
 
 
 def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """Return the parts of an array as one; None if there is no such array."""
     arrays = [part for part in parts if part is not None]
     return np.concatenate(arrays) if arrays else None
 

@@ -211,7 +211,7 @@ class Ngrams(Step, name="ngrams"):
 
     def apply(self, batch: Batch) -> Batch:
         tilts = self.log_odds(_texts_of(batch))
-        return replace(batch, values=tilted(batch.values, tilts, self.positive))
+        return replace(batch, values=_tilted(batch.values, tilts, self.positive))
 
     def columns(self, columns: int) -> int:
         self._expect(columns, len(self.positive))
@@ -381,7 +381,7 @@ def _texts_of(batch: Batch) -> Sequence[str]:
     return batch.texts
 
 
-def tilted(
+def _tilted(
     probabilities: np.ndarray, log_odds: np.ndarray, positive: Sequence[float]
 ) -> np.ndarray:
     """Return probabilities [N, C], shifted towards the positive classes by log-odds [N].

@@ -37,7 +37,7 @@ def share_bar(share: Share, kind: str) -> str:
     """Return a bar as long as a share, with a whisker over its interval."""
     drawn = [
         f'<rect class="{kind}" x="0" y="15%" width="{_percent(share.value)}" />',
-        *_whisker("50%", share, is_upright=False),
+        _line("whisker", _percent(share.low), "50%", _percent(share.high), "50%"),
     ]
     return _svg("share", share.in_words, drawn)
 
@@ -46,9 +46,9 @@ def interval_chart(value: float, low: float, high: float, largest: float, kind: 
     """Return a value as a dot, with a whisker over its interval, on a scale from 0 to `largest`."""
     x, *ends = (_percent(min(max(part / largest, 0), 1)) for part in (value, low, high))
     drawn = [
-        '<line class="grid" x1="0" x2="100%" y1="50%" y2="50%" />',
-        '<line class="grid" x1="0" x2="0" y1="0" y2="100%" />',
-        f'<line class="whisker" x1="{ends[0]}" x2="{ends[1]}" y1="50%" y2="50%" />',
+        _line("grid", "0", "50%", "100%", "50%"),
+        _line("grid", "0", "0", "0", "100%"),
+        _line("whisker", ends[0], "50%", ends[1], "50%"),
         f'<circle class="{kind}" cx="{x}" cy="50%" r="5" />',
     ]
     return _svg("interval", f"{value:.2f}, from {low:.2f} to {high:.2f}", drawn)
@@ -62,19 +62,18 @@ def time_chart(points: Sequence[Share], times: Sequence[int], description: str) 
     drawn = []
     for level in (0.0, 0.5, 1.0):
         y = _height(level)
-        drawn.append(f'<line class="grid" x1="11%" x2="100%" y1="{y}" y2="{y}" />')
+        drawn.append(_line("grid", "11%", y, "100%", y))
         drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
     span = times[-1] - times[0]
     places = [_percent(0.16 + 0.79 * (time - times[0]) / span) for time in times]
     for (x, one), (after, other) in zip(
         zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
     ):
-        ends = f'x1="{x}" y1="{_height(one.value)}" x2="{after}" y2="{_height(other.value)}"'
-        drawn.append(f'<line class="trend" {ends} />')
+        drawn.append(_line("trend", x, _height(one.value), after, _height(other.value)))
     step, next_label = -(-(span + 1) // _LABELS), times[0]
     for time, x, point in zip(times, places, points, strict=True):
         name = html.escape(point.name)
-        drawn += _whisker(x, point, is_upright=True)
+        drawn.append(_line("whisker", x, _height(point.low), x, _height(point.high)))
         title = f"<title>{name}: {point.in_words} of {point.rows:,}</title>"
         drawn.append(f'<circle cx="{x}" cy="{_height(point.value)}" r="4">{title}</circle>')
         if time >= next_label:
@@ -83,12 +82,8 @@ def time_chart(points: Sequence[Share], times: Sequence[int], description: str) 
     return _svg("time", description, drawn)
 
 
-def _whisker(at: str, share: Share, *, is_upright: bool) -> list[str]:
-    if is_upright:
-        low, high = _height(share.low), _height(share.high)
-        return [f'<line class="whisker" x1="{at}" x2="{at}" y1="{low}" y2="{high}" />']
-    low, high = _percent(share.low), _percent(share.high)
-    return [f'<line class="whisker" x1="{low}" x2="{high}" y1="{at}" y2="{at}" />']
+def _line(kind: str, x1: str, y1: str, x2: str, y2: str) -> str:
+    return f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" />'
 
 
 def _height(value: float) -> str:

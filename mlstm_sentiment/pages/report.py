@@ -6,7 +6,7 @@ import json
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
@@ -58,7 +58,7 @@ LIMITS = (
 
 
 @dataclass(slots=True)
-class Entry:
+class _Entry:
     """Equal texts with the same outcome: shown once, with their number."""
 
     text: str
@@ -90,7 +90,7 @@ class Report:
         self._text_name, self._about = text_name, about
         self._text_of = text_of or (lambda row: row.get(text_name()))
         self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
-        self._entries: dict[tuple[str, str], Entry] = {}
+        self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
         self._count = self._kept = 0  # rows
 
@@ -118,7 +118,7 @@ class Report:
             self._room -= len(plain)
             reason = reason_of_no_answer(text, self._text_name()) if outcome == NO_ANSWER else None
             probability = row["probability"] or 0.0
-            entry = Entry(plain, outcome, probability, self._count, reason or "")
+            entry = _Entry(plain, outcome, probability, self._count, reason or "")
             self._entries[plain, outcome] = entry
         entry.count += 1
         self._kept += 1
@@ -128,7 +128,7 @@ class Report:
             entry.months[month] = None
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[_Entry]:
         """The texts in the order of their first rows; read it when all rows are added."""
         return list(self._entries.values())
 
@@ -148,7 +148,6 @@ class Report:
 
     @property
     def _numbered(self) -> list[Phrase]:
-        """The phrases on the page in their order."""
         return [phrase for comparison in self.comparisons for phrase in comparison.phrases]
 
     def lines(self) -> list[str]:
@@ -270,7 +269,7 @@ class Report:
         probability = self.entries[number].probability
         return -probability if is_positive else probability
 
-    def _quote(self, entry: Entry, phrase: str) -> str:
+    def _quote(self, entry: _Entry, phrase: str) -> str:
         """Return a quote with the phrase marked; of a long text the part around the phrase."""
         match = pattern_of(phrase).search(entry.text)
         start, end = match.span() if match else (0, 0)
@@ -294,7 +293,7 @@ class Report:
         phrases = self._phrases_by(own, shown)
         rows = []
         for name in shown:
-            share = share_of(groups[name], self._negative)
+            share = _share_of(groups[name], self._negative)
             button = (
                 f'<button type="button" class="quiet" data-group="{_safe(name)}">'
                 f"{_cell(visible(name))}</button>"
@@ -347,7 +346,7 @@ class Report:
         for key, tally in self._months.items():
             months.setdefault(dates.settled(key), Tally()).update(tally)
         undated = months.pop(None, Tally()).answered
-        points = [share_of(months[m], self._negative, m) for m in sorted(filter(None, months))]
+        points = [_share_of(months[m], self._negative, m) for m in sorted(filter(None, months))]
         points = [point for point in points if point.rows]
         if len(points) < 2:
             return ""
@@ -385,7 +384,7 @@ class Report:
         bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
         rows = []
         for kind, outcome in kinds:
-            share = share_of(total, outcome)
+            share = _share_of(total, outcome)
             key = f'<span class="key {kind}"></span> {_safe(outcome)}'
             rows.append((key, f"{total[outcome]:,}", share.in_words if total.answered else ""))
         for outcome in self._summary.apart:
@@ -419,12 +418,11 @@ class Report:
         return f'<div class="pair">{"".join(columns)}</div>'
 
     def _coloured(self, texts: Sequence[str]) -> Iterable[str]:
-        """Return the texts with their letters coloured by the sentiment unit."""
         loaded, fitted = self._classifier.loaded, self._classifier.fitted
         if not texts or not all(map(loaded.profile.clean, texts)):
             return map(html.escape, texts)
-        options = {"show_progress": False, **orientation_of(fitted, areas=None)}
-        traces = read_texts(loaded, texts, [fitted.neuron], **options).oriented()
+        traces = read_texts(loaded, texts, [fitted.neuron], show_progress=False)
+        traces = replace(traces, **orientation_of(fitted, areas=None)).oriented()
         return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
 
     def _set_apart(self) -> str:
@@ -503,7 +501,6 @@ class Report:
         return b64encode(zlib.compress(json.dumps(data).encode())).decode()
 
     def _label_columns(self) -> dict[str, list[list[str]]]:
-        """Return the groups and the months of each entry, if the table has them."""
         model, columns = self._summary.model, {}
         if self._summary.by is not None and model.group_dates is None:
             columns["group"] = [list(map(model.group_name, entry.groups)) for entry in self.entries]
@@ -530,13 +527,12 @@ class Report:
         )
 
 
-def share_of(tally: Tally, outcome: str, name: str = "") -> Share:
+def _share_of(tally: Tally, outcome: str, name: str = "") -> Share:
     """Return an outcome's share of the answered rows."""
     return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
 
 
 def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return the names, and the number of each row's name; several numbers if it has several."""
     names = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(labels)))}
     codes = [[names[name] for name in own] for own in labels]
     return {
@@ -566,7 +562,7 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}\u2026"
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: _Entry) -> str:
     return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
 
 

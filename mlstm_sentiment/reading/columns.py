@@ -73,7 +73,7 @@ class Export:
 _EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
 
 
-class Column(NamedTuple):
+class _Column(NamedTuple):
     """A column as the chooser sees it."""
 
     name: str
@@ -90,10 +90,10 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Choice:
+class _Choice:
     """Which column holds the text, or why the user must name it."""
 
-    columns: tuple[Column, ...]  # likeliest first
+    columns: tuple[_Column, ...]  # likeliest first
     column: str | None
     why: str  # the choice in words, or what is in doubt
 
@@ -107,7 +107,7 @@ class Choice:
         return f"{self.why}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
 
 
-def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
+def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     """Return the column of the text, from the names of a table and its first rows.
 
     choice = choose_text(["id", "review", "comment"], rows)
@@ -119,41 +119,41 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
     if (export := export_of(names)) is not None:
         matches = [c for c in likely if words_of(c.name) == export.text]
         if len(matches) == 1:
-            return Choice(ranked, matches[0].name, f"an export of {export.name}")
+            return _Choice(ranked, matches[0].name, f"an export of {export.name}")
         if export.text is None:
-            return Choice(ranked, None, f"{export.name}: a row has several texts")
+            return _Choice(ranked, None, f"{export.name}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         both = " ".join(f"--text-key {shlex.quote(name)}" for name in pair)
         why = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
-        return Choice(ranked, None, why)
+        return _Choice(ranked, None, why)
     candidates = [column for column in likely if column.role in ("text", "question")]
     for sure in _SURE_NAMES:
         matches = [column for column in candidates if words_of(column.name) == sure]
         if len(matches) == 1:
-            return Choice(ranked, matches[0].name, "by its name and its texts")
+            return _Choice(ranked, matches[0].name, "by its name and its texts")
     if len(candidates) == 1:
-        return Choice(ranked, candidates[0].name, "by its name and its texts")
+        return _Choice(ranked, candidates[0].name, "by its name and its texts")
     if len(candidates) > 1:
         prose = [column for column in candidates if column.role == "text"]
         if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
-            return Choice(ranked, prose[0].name, "by its name and its texts")
-        return Choice(ranked, None, _both(candidates))
+            return _Choice(ranked, prose[0].name, "by its name and its texts")
+        return _Choice(ranked, None, _both(candidates))
     prose = [column for column in likely if column.holds == "texts"]
     if len(prose) == 1:
-        return Choice(ranked, prose[0].name, "the only column of texts")
+        return _Choice(ranked, prose[0].name, "the only column of texts")
     if len(prose) > 1:
-        return Choice(ranked, None, _both(prose))
+        return _Choice(ranked, None, _both(prose))
     short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
     if len(short) == 1 and not likely:
-        return Choice(ranked, short[0].name, "by its name, though its cells are few words")
+        return _Choice(ranked, short[0].name, "by its name, though its cells are few words")
     named = [c for c in columns if words_of(c.name) in _TEXT_NAMES]
     is_alone = not any(c.holds in ("texts", "short texts") for c in columns)
     is_enough = len(rows) < _SEVERAL or (named and named[0].holds == "codes")
     if len(named) == 1 and is_alone and is_enough:
-        return Choice(ranked, named[0].name, "by its name alone")
+        return _Choice(ranked, named[0].name, "by its name alone")
     if len(columns) == 1 and (likely or columns[0].role == "text"):
-        return Choice(ranked, names[0], "the only column")
-    return Choice(ranked, None, "no column is clearly the text")
+        return _Choice(ranked, names[0], "the only column")
+    return _Choice(ranked, None, "no column is clearly the text")
 
 
 def export_of(names: Iterable[str]) -> Export | None:
@@ -272,7 +272,6 @@ def is_sure_name(name: str) -> bool:
 
 
 def _role_of(name: str) -> _Role:
-    """Return the role that a column's name suggests."""
     words = words_of(name)
     parts = words.split()
     if words in _TEXT_NAMES:
@@ -290,11 +289,11 @@ def _role_of(name: str) -> _Role:
     return "question" if len(parts) > 5 else "unknown"
 
 
-def _column(name: str, values: Iterable[Any]) -> Column:
+def _column(name: str, values: Iterable[Any]) -> _Column:
     cells = [text for value in values if (text := "" if value is None else str(value).strip())]
     content = _Content(cells)
     example = max(cells[:20], key=len, default="")
-    return Column(name, _role_of(name), content.holds, example, content.words, len(cells))
+    return _Column(name, _role_of(name), content.holds, example, content.words, len(cells))
 
 
 @dataclass(frozen=True)
@@ -308,12 +307,10 @@ class _Content:
 
     @cached_property
     def words(self) -> float:
-        """Words in a cell, mean."""
         return sum(len(_WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
 
     @cached_property
     def holds(self) -> str:
-        """Return the kind of the cells in a word or two."""
         if not self.cells:
             return "nothing"
         for kind, pattern in (
@@ -337,15 +334,13 @@ class _Content:
         return "texts" if self.words >= 3 else "short texts"
 
 
-def _rank(column: Column) -> tuple[Any, ...]:
-    """Return a key that sorts likelier columns of text first."""
+def _rank(column: _Column) -> tuple[Any, ...]:
     roles = ("text", "question", "unknown", "other", "reply")
     is_text = column.holds in ("texts", "short texts")
     return not column.is_candidate, not is_text, roles.index(column.role), -column.words
 
 
-def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Return a column for praise and one for complaints, if there are such."""
+def _praise_and_complaint(columns: Sequence[_Column]) -> tuple[str, str] | None:
     sides = [
         [c.name for c in columns if words.intersection(words_of(c.name).split())]
         for words in (
@@ -356,7 +351,7 @@ def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
     return (sides[0][0], sides[1][0]) if sides[0] and sides[1] else None
 
 
-def _both(columns: Sequence[Column]) -> str:
+def _both(columns: Sequence[_Column]) -> str:
     names = " and ".join(repr(column.name) for column in columns[:2])
     return f"{names} {'both ' if len(columns) == 2 else ''}may be the text"
 

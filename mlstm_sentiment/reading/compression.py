@@ -104,7 +104,7 @@ def only_member(names: Sequence[str], location: str) -> str:
     return meant[0]
 
 
-class Stream(io.RawIOBase):
+class _Stream(io.RawIOBase):
     """Pieces of bytes, none of them empty, as a file."""
 
     def __init__(self, pieces: Iterator[bytes]):
@@ -124,7 +124,7 @@ class Stream(io.RawIOBase):
 
 def buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
     """Return pieces of bytes, none of them empty, as a buffered file."""
-    return io.BufferedReader(Stream(pieces), READ_AT_ONCE)
+    return io.BufferedReader(_Stream(pieces), READ_AT_ONCE)
 
 
 def pieces_of(file: IO[bytes]) -> Iterator[bytes]:

@@ -151,7 +151,7 @@ class Dates:
         self.name = name
         self.rank = _rank_of_name(name)
         self.cells = 0  # not empty
-        self._says_date = says_date(name)
+        self._says_date = _says_date(name)
         self._valid: Counter[Order] = Counter()
         self._years: dict[Order, set[int]] = {order: set() for order in ORDERS}
         self._by_slashes = self._by_other_signs = 0  # cells that are two dates
@@ -258,7 +258,7 @@ def _rank_of_name(name: str) -> int:
     return 1 if has["date"] else 3
 
 
-def says_date(name: str) -> bool:
+def _says_date(name: str) -> bool:
     """Whether a name says that its numbers are dates."""
     has = _kinds_of(name)
     return has["date"] or has["written"]

@@ -312,14 +312,12 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
 
 
 def _of_folder(folder: Path) -> str:
-    """Return what to do with a folder, in words."""
     files = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS]
     more = f", such as {files[0]}" if files else ""
     return f"is a folder; name the files in it, one at a time{more}"
 
 
 def _kind_in(path: str) -> str:
-    """Return the suffix of the only file in an archive."""
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:

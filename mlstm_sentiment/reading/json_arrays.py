@@ -12,7 +12,7 @@ _PIECE = 1 << 20  # bytes read at a time
 _WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
-class Text:
+class _Text:
     """A stream of UTF-8 as a buffer of characters, parsed up to a position."""
 
     def __init__(self, file: IO[bytes], strict: bool):
@@ -58,7 +58,7 @@ def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     digits), RecursionError for one that is nested too deeply, and, if `strict`, UnicodeDecodeError
     for bytes that are not UTF-8. Otherwise these become U+FFFD.
     """
-    text = Text(file, strict)
+    text = _Text(file, strict)
     yield from _items_of_array(text, json.JSONDecoder())
     if text.peek():
         raise text.error("something after the array")
@@ -70,7 +70,7 @@ def object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
     Raises the errors of `array_items`.
     """
-    text, decoder = Text(file, strict), json.JSONDecoder()
+    text, decoder = _Text(file, strict), json.JSONDecoder()
     text.peek()
     start = text.position
     try:
@@ -108,7 +108,7 @@ def _has_prose(value: Any) -> bool:
     return isinstance(value, str) and len(value.split()) > 3
 
 
-def _items_in(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
+def _items_in(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
     """Yield the items of the first array of objects in an object, however long it is."""
     _expect(text, "{")
     while text.peek() == '"':
@@ -123,7 +123,7 @@ def _items_in(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
     _expect(text, "}")
 
 
-def _items_of_array(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
+def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
     _expect(text, "[")
     first = True
     while text.peek() != "]":
@@ -135,13 +135,13 @@ def _items_of_array(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
     text.position += 1
 
 
-def _expect(text: Text, character: str) -> None:
+def _expect(text: _Text, character: str) -> None:
     if text.peek() != character:
         raise text.error(f"expected {character!r}")
     text.position += 1
 
 
-def _item(text: Text, decoder: json.JSONDecoder) -> Any:
+def _item(text: _Text, decoder: json.JSONDecoder) -> Any:
     while True:
         try:
             item, end = decoder.raw_decode(text.buffer, text.position)

@@ -52,6 +52,5 @@ def placeholders() -> dict[str, str]:
 
 @cache
 def _reasons() -> dict[str, str]:
-    """Return the reason of each cell that is no answer."""
     content = Path(__file__).with_name("no_answer.toml").read_text(encoding="utf-8")
     return {cell: reason for reason, cells in tomllib.loads(content).items() for cell in cells}

@@ -144,7 +144,6 @@ def sampled_records(
 
 
 def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
-    """Read `.json`: an array of objects, or one object per line."""
     head = file.peek(READ_AHEAD)[:READ_AHEAD]
     if has_json_lines(head):
         yield from _read_lines(source, file, strict)
@@ -186,7 +185,6 @@ def has_json_lines(head: bytes) -> bool:
 
 
 def _begins_an_array(head: bytes) -> bool:
-    """Return whether JSON that begins so is an array, not one object per line."""
     return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
@@ -295,7 +293,6 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
 
 
 def _workbook(source: Input, file: IO[bytes]) -> Workbook:
-    """Return the content of a workbook, which is read once for a command."""
     if source.kept is None:
         workbook = read_workbook(file, source.location, source.kind, source.options)
         object.__setattr__(source, "kept", workbook)

@@ -63,7 +63,7 @@ class Dialect:
 _STANDARD = Dialect()
 
 
-class Stream(Protocol):
+class _Stream(Protocol):
     """What rows are written to."""
 
     def write(self, line: bytes, /) -> Any: ...
@@ -80,7 +80,7 @@ class RowWriter:
 
     def __init__(
         self,
-        file: Stream,
+        file: _Stream,
         row_format: RowFormat,
         columns: Sequence[str] = (),
         *,
@@ -147,7 +147,6 @@ class RowWriter:
 
 @contextmanager
 def _refused_values(place: str) -> Iterator[None]:
-    """Turn errors about values that cannot be written into InputError."""
     try:
         yield
     except RecursionError as error:
@@ -163,7 +162,6 @@ def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
 
 
 def _json_line(row: Mapping[str, Any]) -> bytes:
-    """Return a line of JSON, with its end."""
     return _json_of(dict(row)).encode(errors=_UNSAYABLE) + b"\n"
 
 

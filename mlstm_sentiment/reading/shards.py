@@ -67,7 +67,6 @@ def _parts(path: Path) -> Iterator[tuple[Path, tuple[int, int]]]:
 
 
 def _all_parts(path: Path) -> list[Path]:
-    """Return all parts of a file in order; InputError if any is missing."""
     present = {numbers: part for part, numbers in _parts(path)}
     counts = sorted({count for _, count in present})
     if not counts:

@@ -134,9 +134,9 @@ class Source:
         """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
         return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
 
-    def key(self, logged: set[str] | None = None) -> KeyChooser:
-        """Return what chooses the key of the texts while rows are read; logged: see KeyChooser."""
-        return KeyChooser(self.text_key, None, "--text-key", logged)
+    def key(self) -> KeyChooser:
+        """Return what chooses the key of the texts while rows are read."""
+        return KeyChooser(self.text_key)
 
     def records(self, position: Position | None = None) -> Iterator[Record]:
         """Yield the rows of the shard; InputError, with file and line, for a faulty one.

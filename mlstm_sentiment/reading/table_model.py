@@ -24,27 +24,6 @@ def _group_of(cell: Any) -> str:
     return match[1] if match else text
 
 
-class _Groups:
-    """A column of groups; each has the name that its first cell has.
-
-    groups = Groups()
-    groups.of("Kettle "), groups.of("kettle"), groups.of("")  # 'Kettle', 'Kettle', '(none)'
-    """
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {"": _NO_GROUP}
-
-    def of(self, cell: Any) -> str:
-        """Return the name of a cell's group."""
-        key = _group_of(cell)
-        name = self._names.get(key)
-        if name is None:
-            is_number = _NUMBER.fullmatch(key) or key.lstrip("+-").isdigit()
-            name = key if is_number else " ".join(str(cell).split())
-            self._names[key] = name
-        return name
-
-
 class TableModel:
     """The columns of a table, typed over the rows that were added.
 
@@ -61,7 +40,7 @@ class TableModel:
 
     def __init__(self, by: str | None = None, text: Callable[[], Collection[str]] = lambda: ()):
         self.by, self._text = by, text
-        self.groups = _Groups()
+        self._names: dict[str, str] = {"": _NO_GROUP}  # of groups: as in its first cell
         self._sample: list[Mapping[str, Any]] = []
         self._columns: dict[str, Dates] | None = None  # those that may be dates; found when needed
         self._export: Export | None = None
@@ -114,7 +93,6 @@ class TableModel:
 
     @property
     def _what_is_known(self) -> tuple[Dates | None, Dates | None]:
-        """Return the dates, and the dates of groups; found once while no row is added."""
         if self._known is None:
             groups = None if self.by is None else self._in_order(self._dated()[self.by])
             self._known = groups or self._time_axis(), groups
@@ -133,7 +111,11 @@ class TableModel:
         """
         if (dates := self.group_dates) is not None and any(months := dates.months(cell)):
             return months
-        return self.groups.of(cell)
+        key = _group_of(cell)
+        if key not in self._names:
+            is_number = _NUMBER.fullmatch(key) or key.lstrip("+-").isdigit()
+            self._names[key] = key if is_number else " ".join(str(cell).split())
+        return self._names[key]
 
     def group_name(self, key: GroupKey) -> str:
         """Return the name of a group from its `group_key`."""

@@ -314,7 +314,6 @@ class DelimitedRows:
             raise self._malformed(str(error)) from error
 
     def _malformed(self, reason: str) -> InputError:
-        """Return the error for a record that Python's csv module refuses."""
         place = self._place(len(self._lines.record) - 1)
         if "field limit" in reason:
             return InputError(
@@ -564,7 +563,6 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
 
 
 def _rows(batch: Any, location: str) -> list[TableRow]:
-    """Return a batch as Python values; InputError for a value that Python cannot hold."""
     from pyarrow import ArrowException, types
 
     batch = batch.rename_columns(column_names(batch.schema.names))

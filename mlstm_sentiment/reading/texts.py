@@ -176,7 +176,7 @@ def shown_keys(source: Input) -> tuple[str, ...]:
 
     Raises InputError, which asks, if the records do not show them.
     """
-    key = KeyChooser(None, None, "--text-key")
+    key = KeyChooser(None)
     number = 0
     for number, record in enumerate(read_records(source, strict=False), start=1):
         if key.keys or number > MOST_ROWS:
@@ -190,22 +190,14 @@ def shown_keys(source: Input) -> tuple[str, ...]:
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    requested: the key, or several of the text, which are joined. candidates: the names that a label
-    may have; None: of a text, which is chosen by name, content and role. logged: shared by related
-    files, so that a choice is logged once.
+    requested: the key, or several of the text, which are joined. is_label: whether it is the label,
+    which has one of LABEL_KEYS; the text is chosen by name, content and role.
     """
 
-    def __init__(
-        self,
-        requested: str | Sequence[str] | None,
-        candidates: Sequence[str] | None,
-        option: str,
-        logged: set[str] | None = None,
-    ):
+    def __init__(self, requested: str | Sequence[str] | None, *, is_label: bool = False):
+        self._is_label, self.option = is_label, "--label-key" if is_label else "--text-key"
         words = [requested] if isinstance(requested, str) else requested or ()
-        self.requested = tuple(utf8_argument(word, option) for word in words)
-        self.candidates, self.option = candidates, option
-        self.logged = set[str]() if logged is None else logged
+        self.requested = tuple(utf8_argument(word, self.option) for word in words)
         self.keys: tuple[str, ...] = ()
         self.table: TableReport | None = None  # the one that was read last
         self._is_described = False
@@ -256,36 +248,23 @@ class KeyChooser:
         self.require(location)
         if self.table is not None and not self._is_described:
             self._is_described = True
-            log.info("%s", describe_table(self.table, {self.what: (self.key, self.option)}))
-
-    @property
-    def what(self) -> str:
-        """What the key holds, for a message."""
-        return "label" if self.candidates is not None else "text"
+            what = "label" if self._is_label else "text"
+            log.info("%s", describe_table(self.table, {what: (self.key, self.option)}))
 
     def _found_in(self, record: Record) -> tuple[str, ...]:
-        if self.candidates is None:
+        if not self._is_label:
             return text_keys(record, self.requested)
-        key = _key_in(record, self.requested[0] if self.requested else None, self.candidates)
+        key = _key_in(record, self.requested[0] if self.requested else None, LABEL_KEYS)
         return () if key is None else (key,)
 
     def _choose(self, record: Record) -> str:
-        """Choose the key to read; log a choice among several.
-
-        The choice for an input that is described at its end is not logged here.
-        """
         self.keys = self._found_in(record)
         if not self.keys:
             raise InputError(f"{record.place}: {self._reason_of_none(record)}")
         for key in self.requested:
             if not _has(record, key):
                 raise InputError(f"{record.place}: {self._reason_of_none(record, key)}")
-        key = " + ".join(self.keys)
-        if not self.requested and record.table is None and key not in self.logged:
-            if len(record) > 1:  # else there was no choice
-                log.info("%s: reading %r (%s)", record.place, key, self.option)
-            self.logged.add(key)
-        return key
+        return " + ".join(self.keys)
 
     def _reason_of_none(self, record: Record, requested: str | None = None) -> str:
         present = ", ".join(map(repr, record)) or "none"
@@ -293,20 +272,20 @@ class KeyChooser:
         if requested is not None:
             return f"no key {requested!r}; present: {present} ({self.option})"
         why = f"name one with {self.option}"
-        if self.candidates is None:
+        if not self._is_label:
             if record.table is not None and record.table.doubt:
                 return record.table.doubt
             return choose_text(list(record), [record]).question(self.option)
         if record.table is not None and record.table.is_table:
             why += ", or add a header if the file has none"
-        return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
+        return f"none of the keys {', '.join(LABEL_KEYS)}; present: {present}; {why}"
 
     def _warn_of_another_key(self, record: Record) -> None:
         """Warn once if a record without the key has another candidate."""
-        if self.candidates is None:
-            other = choose_text(list(record), [record]).column
+        if self._is_label:
+            other = _key_in(record, None, LABEL_KEYS)
         else:
-            other = _key_in(record, None, self.candidates)
+            other = choose_text(list(record), [record]).column
         if other is not None:
             self._has_warned = True
             log.warning(
@@ -353,7 +332,7 @@ def read_texts(
         print(report.summary())
     """
     for source in sources:
-        key = KeyChooser(text_key, None, "--text-key")
+        key = KeyChooser(text_key)
         for record in read_records(source, strict=strict):
             report.records += 1
             report.repaired_text += record.repaired

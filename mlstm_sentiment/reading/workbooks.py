@@ -36,7 +36,6 @@ class _Sheet(NamedTuple):
 
     @property
     def above(self) -> int:
-        """The number of rows above the header."""
         return _first_filled(self.rows) + lines_above_header(self.rows[_first_filled(self.rows) :])
 
     @property
@@ -44,7 +43,6 @@ class _Sheet(NamedTuple):
         return self.rows[self.above] if self.above < len(self.rows) else []
 
     def has_texts(self) -> bool:
-        """Whether one of its columns is the text, or the user must say which."""
         names = column_names(self.header)
         rows = [dict(zip(names, row, strict=True)) for row in self.rows[self.above + 1 :]]
         choice = choose_text(names, rows[:_SAMPLED])
@@ -199,7 +197,6 @@ def _chosen(sheets: Sequence[_Sheet], location: str, asked: str | None) -> list[
 
 
 def _notes(sheets: Sequence[_Sheet], chosen: Sequence[_Sheet]) -> Iterator[str]:
-    """Yield what a person should know of how the sheets were read."""
     if hidden := sum(sheet.is_hidden for sheet in sheets if sheet not in chosen):
         yield f"{counted(hidden, 'hidden sheet')} not read"
     if any(sheet.is_hidden for sheet in chosen):

@@ -120,7 +120,7 @@ class Classified:
 
     def _request(self) -> dict[str, Any]:
         """Return all that the answers depend on, except the rows."""
-        from ..head.fitted import fitted_digest
+        from ..head.head_files import fitted_digest
         from ..version import installed_version
 
         classifier, source = self._classifier, self._rows.source
@@ -138,7 +138,6 @@ class Classified:
 
 
 def _with_answer(values: Record, answer: dict[str, Any]) -> Record:
-    """Return the values of a row followed by its results."""
     row = Record({**values, **answer})
     row.place = values.place
     return row

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..text.glyphs import aligned
 from .summary import Z
 
 LEAST_TEXTS = 5  # with a phrase, for it to be tried
@@ -96,17 +97,13 @@ class Comparison:
         """Return a table for people, nothing without phrases. side: names the chosen texts."""
         if not self.phrases:
             return []
-        cells = [(f"more frequent in {side} texts", f"of {self.chosen:,}",
+        rows = [(f"more frequent in {side} texts", f"of {self.chosen:,}",
                   f"of {self.others:,} others", "log-odds, interval")]  # fmt: skip
-        cells += [
+        rows += [
             (phrase.name, f"{phrase.chosen:,}", f"{phrase.others:,}", phrase.in_words)
             for phrase in self.phrases[:_PRINTED]
         ]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        return [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
-            for row in cells
-        ]
+        return aligned(rows)
 
 
 class Phrases:
@@ -116,11 +113,11 @@ class Phrases:
     >>> negative, positive = phrases.compare(np.array([0, 0, 1]))
     >>> [phrase.name for phrase in negative.phrases]
 
-    least: the texts that a phrase must be in. names: of the phrases. texts, phrase_of: each text
+    names: of the phrases, each in LEAST_TEXTS texts or more. texts, phrase_of: each text
     of each phrase, phrase by phrase. words: [T], the different words of each text.
     """
 
-    def __init__(self, texts: Iterable[str], least: int = LEAST_TEXTS):
+    def __init__(self, texts: Iterable[str]):
         ids, vocabulary = _encoded(texts)
         ends = ids == 0
         places = np.cumsum(ends) - ends
@@ -128,10 +125,10 @@ class Phrases:
         pairs = np.unique((places * len(vocabulary) + ids)[is_word[ids]])
         self.words: Counts = np.bincount(pairs // len(vocabulary), minlength=int(ends.sum()))
         # Rarer words are in no phrase that is tried; they are numbered as breaks.
-        is_frequent = is_word & (np.bincount(ids, minlength=len(vocabulary)) >= least)
+        is_frequent = is_word & (np.bincount(ids, minlength=len(vocabulary)) >= LEAST_TEXTS)
         renumbered = np.where(is_frequent, np.cumsum(is_frequent), 0)
         vocabulary = [word for word, is_in in zip(vocabulary, is_frequent, strict=True) if is_in]
-        found = _found(renumbered[ids], places, vocabulary, least)
+        found = _found(renumbered[ids], places, vocabulary)
         self.names = [name for names, _, _ in found for name in names]
         self.texts: Counts = np.concatenate([texts for _, texts, _ in found])
         sizes = np.concatenate([sizes for _, _, sizes in found])
@@ -203,7 +200,6 @@ class _Tables:
         self.critical = self._critical_value(groups)
 
     def scores(self, groups: Counts) -> tuple[Counts, _Reals, _Reals]:
-        """Return, for [group, phrase], the texts, the log-odds and their deviations."""
         shape = self._count, len(self.phrases)
         cells = groups[self._texts] * shape[1] + self._places
         here = np.bincount(cells, minlength=shape[0] * shape[1]).reshape(shape)
@@ -260,7 +256,7 @@ def _encoded(texts: Iterable[str]) -> tuple[Counts, list[str]]:
 
 
 def _found(
-    ids: Counts, places: Counts, vocabulary: Sequence[str], least: int
+    ids: Counts, places: Counts, vocabulary: Sequence[str]
 ) -> list[tuple[list[str], Counts, Counts]]:
     """Return the phrases of each length: names, the texts of one after the other, how many.
 
@@ -286,7 +282,7 @@ def _found(
         distinct, numbers = np.unique(keys, return_inverse=True)
         pairs = np.unique(numbers * text_count + places[:count][is_phrase])
         sizes = np.bincount(pairs // text_count, minlength=len(distinct))
-        is_tried = sizes >= least
+        is_tried = sizes >= LEAST_TEXTS
         texts = pairs[is_tried[pairs // text_count]] % text_count
         chosen = [
             " ".join(names[key // base**n % base] for n in reversed(range(length)))

@@ -108,7 +108,6 @@ def _begins_with(path: Path, head: bytes) -> bool:
 
 
 def _copy_to_free_name(partial: Path, why: str) -> None:
-    """Copy the rows to a free name: they may have taken hours."""
     free = keep(partial, partial.with_name(partial.name.removesuffix(f".{PARTIAL}")), copy=True)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 

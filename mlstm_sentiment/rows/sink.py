@@ -3,8 +3,8 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +39,16 @@ class Sink:
     path: Path | str | None = None
     format: RowFormat | None = None
     safe_cells: bool = False
-    keeps_dialect: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "keeps_dialect", self.format is None)
-        if self.format is None:
-            object.__setattr__(self, "format", _format_of(self.path))
-        if self.format not in _FORMATS.values():
+        if self._format not in _FORMATS.values():
             raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
-        if self.format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
+        if self._format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
             raise InputError("a workbook cannot be written to a stream; name a file with --output")
+
+    @cached_property
+    def _format(self) -> RowFormat:
+        return self.format or _format_of(self.path)
 
     def check(self) -> None:
         """Raise InputError if the file may not be written."""
@@ -69,8 +69,8 @@ class Sink:
         request: all that these values depend on, except the rows of the input. columns: of CSV; []
         takes those of the first row. dialect: of the input.
         """
-        row_format = self.format or "jsonl"
-        dialect = dialect if self.keeps_dialect else _STANDARD
+        row_format = self._format
+        dialect = dialect if self.format is None else _STANDARD
         if row_format == "tsv" or dialect.delimiter == "\t":
             dialect = replace(dialect, delimiter="\t" if row_format == "tsv" else ",")
         dialect = replace(dialect, safe_cells=self.safe_cells)
@@ -127,7 +127,6 @@ class RowOutput:
 
 
 def _format_of(path: Path | str | None) -> RowFormat:
-    """Return the format that the name of a file asks for."""
     suffix = ".jsonl" if path is None else Path(path).suffix.lower()
     if suffix not in _FORMATS:
         raise InputError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
 from ..reading.table_model import GroupKey, TableModel, all_months
-from ..text.glyphs import visible
+from ..text.glyphs import aligned, visible
 
 if TYPE_CHECKING:
     from ..head.head import Head
@@ -140,11 +140,7 @@ class Summary:
             )
             cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
             cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for row in cells:
-            pairs = list(zip(row, widths, strict=True))
-            first, *rest = pairs
-            lines.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
+        lines += aligned(cells)
         return [*lines, self.limit_note] if self.limit_note else lines
 
 

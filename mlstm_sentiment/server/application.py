@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import InputError, suggestion
-from ..head.fitted import HOW_TO_FIT
+from ..head.head_files import HOW_TO_FIT
 from ..reading.texts import unicode_text
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed, TooManyTokens
 

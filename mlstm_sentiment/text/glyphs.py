@@ -1,6 +1,7 @@
 """Stand-ins for characters that would act on a terminal or a page."""
 
 import unicodedata
+from collections.abc import Sequence
 
 _OBEYED = "\t\n"  # harmless, and part of a text's look
 
@@ -34,3 +35,11 @@ def visible(text: str) -> str:
     if text.isprintable():  # neither controls nor overrides of direction: nearly every text
         return text
     return "".join(map(glyph, text))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: the first column to the left, all others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]

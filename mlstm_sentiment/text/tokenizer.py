@@ -85,15 +85,8 @@ START = 0  # between two characters
 # lead byte whose next byte is restricted: no overlong forms, no surrogates, nothing past U+10FFFF.
 _TRANSITIONS: list[dict[tuple[int, int], int]] = [
     {
-        (0x00, 0x7F): 0,
-        (0xC2, 0xDF): 1,
-        (0xE0, 0xE0): 2,
-        (0xE1, 0xEC): 3,
-        (0xED, 0xED): 4,
-        (0xEE, 0xEF): 3,
-        (0xF0, 0xF0): 5,
-        (0xF1, 0xF3): 6,
-        (0xF4, 0xF4): 7,
+        (0x00, 0x7F): 0, (0xC2, 0xDF): 1, (0xE0, 0xE0): 2, (0xE1, 0xEC): 3, (0xED, 0xED): 4,
+        (0xEE, 0xEF): 3, (0xF0, 0xF0): 5, (0xF1, 0xF3): 6, (0xF4, 0xF4): 7,
     },
     {(0x80, 0xBF): 0},
     {(0xA0, 0xBF): 1},
@@ -102,7 +95,7 @@ _TRANSITIONS: list[dict[tuple[int, int], int]] = [
     {(0x90, 0xBF): 3},
     {(0x80, 0xBF): 3},
     {(0x80, 0x8F): 3},
-]
+]  # fmt: skip
 _MISSING = np.array([0, 1, 2, 2, 2, 3, 3, 3])  # bytes that the character still lacks in each state
 
 

@@ -12,8 +12,8 @@ from ..engine.kinds import StateName
 from ..engine.pieces import in_pieces
 from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
-from ..head.fitted import find_classifier, own_classifier
 from ..head.head import Head, ranked_units
+from ..head.head_files import find_classifier, own_classifier
 from ..head.sentiment_classifier import SentimentClassifier
 from ..head.separation import CHANCE, load_areas
 from ..reading.no_answer import reason_of_no_answer
@@ -60,14 +60,17 @@ def sentiment_traces(
         ranking=ranking,
         state=state,
         layer=layer,
-        limits=None if limits is None else dict(enumerate(limits.tolist())),
         show_progress=show_progress,
-        **orientation_of(fitted, areas),
     )
     if fitted is None:
         return traces
     pairs = zip(traces.traces, verdicts_of(loaded, fitted, texts), strict=True)
-    return replace(traces, traces=[replace(each, verdict=words) for each, words in pairs])
+    return replace(
+        traces,
+        traces=[replace(each, verdict=words) for each, words in pairs],
+        limits={} if limits is None else dict(enumerate(limits.tolist())),
+        **orientation_of(fitted, areas),
+    )
 
 
 def verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
@@ -108,10 +111,8 @@ def _classifier_of(
         raise
 
 
-def orientation_of(fitted: Head | None, areas: np.ndarray | None) -> dict[str, Any]:
-    """Return the options of `read_texts` that say what is positive: poles and polarities."""
-    if fitted is None:
-        return {}
+def orientation_of(fitted: Head, areas: np.ndarray | None) -> dict[str, Any]:
+    """Return the fields of UnitTraces that say what is positive: poles and polarities."""
     polarities: dict[int, int] = {}
     if areas is not None and fitted.is_binary:
         gaps = areas - CHANCE

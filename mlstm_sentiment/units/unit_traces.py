@@ -6,7 +6,6 @@ of a subword token has the values before the token: they belong to the previous 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +134,14 @@ def read_texts(
     ranking: Sequence[int] = (),
     state: StateName = "cell",
     layer: int = -1,
-    poles: tuple[str, str] | None = None,
-    polarities: Mapping[int, int] | None = None,
-    limits: Mapping[int, float] | None = None,
     show_progress: bool = True,
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
     loaded: a shipped model's name, the folder of a model or a run, or a model. units: of one layer,
     from 0. top: number of further units: those of `ranking`, in order, then those that vary most.
-    state: "cell" or "hidden". layer: -1 is the last. poles, polarities, limits: as in
-    UnitTraces. show_progress: on stderr. Texts of more than 8,192 tokens are processed in pieces,
-    which changes the values by about a thousandth.
+    state: "cell" or "hidden". layer: -1 is the last. show_progress: on stderr. Texts of more
+    than 8,192 tokens are processed in pieces, which changes the values by about a thousandth.
     The values of the bytes that the text profile adds around a text are left out. Raises InputError
     for a text that is empty after cleaning, or a unit or layer that the model lacks.
 
@@ -179,7 +174,7 @@ def read_texts(
     if architecture.cell in _ONE_STATE:
         state = "hidden"
     where_from = (state, layer % architecture.layers, _origin(loaded))
-    return UnitTraces(traces, numbers, *where_from, poles, polarities or {}, limits or {})
+    return UnitTraces(traces, numbers, *where_from)
 
 
 def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
@@ -202,7 +197,6 @@ def _traced(
     layer: int,
     **options: Any,
 ) -> list[np.ndarray]:
-    """Return the values of each byte of each sequence, float32 [bytes, U]."""
     layers = [layer % loaded.architecture.layers]
     values = loaded.read(sequences, (), units=units, layers=layers, **options).unit_states
     assert values is not None
@@ -213,7 +207,6 @@ def _traced(
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
-    """Return the trace of a text, from the values [bytes, U] of the text and its frame."""
     frame = len(profile.prefix.encode())
     sizes = [len(character.encode()) for character in _as_read(profile, text)]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -222,7 +215,6 @@ def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray)
 
 
 def _as_read(profile: TextProfile, text: str) -> str:
-    """Return the characters that the model reads, without the frame."""
     return profile.clean(text).encode("utf-8", errors="replace").decode("utf-8")
 
 
@@ -309,21 +301,10 @@ def values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray
 
     A byte gets the values after its token, but white space that begins a token those before it.
     """
+    steps = list[int]()  # after how many of the tokens the values of each byte come
+    for step, token in enumerate(tokens.tolist()):
+        spelling = tokenizer.spellings[token]
+        blank = len(spelling) - len(spelling.lstrip()) if spelling.strip() else 0
+        steps += [step] * blank + [step + 1] * (len(spelling) - blank)
     zero = np.zeros_like(values[:1])  # the state before the text
-    return np.concatenate([zero, values])[_steps_of_bytes(tokenizer, tokens)]
-
-
-def _steps_of_bytes(tokenizer: Tokenizer, tokens: np.ndarray) -> np.ndarray:
-    """Return for each byte after how many of the tokens [n] its values come, int64 [bytes]."""
-    spellings = [tokenizer.spellings[token] for token in tokens.tolist()]
-    steps = [
-        [step] * len(blank) + [step + 1] * (len(spelling) - len(blank))
-        for step, (spelling, blank) in enumerate(zip(spellings, map(_lead, spellings), strict=True))
-    ]
-    return np.array(list(chain.from_iterable(steps)), dtype=np.int64)
-
-
-def _lead(spelling: bytes) -> bytes:
-    """Return the white space before the letters of a token; none if there are no letters."""
-    letters = spelling.lstrip()
-    return spelling[: len(spelling) - len(letters)] if letters else b""
+    return np.concatenate([zero, values])[np.array(steps, np.int64)]

@@ -17,7 +17,7 @@ from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.commands.serve import rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
-from mlstm_sentiment.head.fitted import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import find_classifier, load_fitted
 from mlstm_sentiment.units.sentiment_traces import verdicts_of
 from model.inference.weights import load_model
 from tests.support.texts import texts_of_many_kinds

@@ -12,7 +12,7 @@ import pytest
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.demo import write_demo
 from mlstm_sentiment.engine import Engine
-from mlstm_sentiment.head.fitted import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import find_classifier, load_fitted
 from tests.mlstm_sentiment.demo.models import python_says, small_classifier, small_model
 from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 

@@ -13,7 +13,7 @@ from mlstm_sentiment.demo.page import FOLDER, demo_page
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sources import SOURCE, digest_of_sources
-from mlstm_sentiment.head.fitted import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import find_classifier, load_fitted
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.subwords import _PROBES
 from tests.mlstm_sentiment.demo.models import (

@@ -9,8 +9,7 @@ from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model
 from mlstm_sentiment.files.storage import read_json
-from mlstm_sentiment.head.fitted import own_classifier
-from mlstm_sentiment.head.head_files import CONFIG_FILE, FOLDER, FORMAT_VERSION
+from mlstm_sentiment.head.head_files import CONFIG_FILE, FOLDER, FORMAT_VERSION, own_classifier
 from model.inference.weights import load_model
 from tests.mlstm_sentiment.demo.models import about
 

@@ -18,9 +18,8 @@ from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.commands.serve import rows_of_texts
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.fitted import find_classifier, load_fitted
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.head_files import load_head, save_head
+from mlstm_sentiment.head.head_files import find_classifier, load_fitted, load_head, save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, save_model
 

@@ -10,9 +10,8 @@ import pytest
 from mlstm_sentiment import Engine, SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.engine import features
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.fitted import find_classifier
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.head_files import save_head
+from mlstm_sentiment.head.head_files import find_classifier, save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.scoring import token_costs
 from model.inference.weights import load_model, save_model

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import chain
 from pathlib import Path
@@ -353,7 +354,7 @@ POLES = ("label bad", "label good")
 
 
 def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
-    result = read_texts(loaded, ["good"], [3, 1], poles=POLES, polarities={3: -1})
+    result = replace(read_texts(loaded, ["good"], [3, 1]), poles=POLES, polarities={3: -1})
     shown = result.oriented()
     for own, oriented in zip(result.traces, shown.traces, strict=True):
         np.testing.assert_array_equal(oriented.values, own.values * np.float32([-1, 1]))
@@ -367,7 +368,7 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     assert "unit 3 with its sign turned" in as_html(result)
     head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
-    same = read_texts(loaded, ["good"], [3], poles=POLES, polarities={3: 1})
+    same = replace(read_texts(loaded, ["good"], [3]), poles=POLES, polarities={3: 1})
     assert same.oriented() is same
 
 
@@ -381,7 +382,7 @@ def test_a_unit_that_hardly_separates_the_classes_has_no_known_end():
 
 def test_further_units_are_turned_where_their_ends_are_known(loaded):
     orientation = {"poles": POLES, "polarities": {1: -1, 4: 1}}
-    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **orientation)
+    result = replace(read_texts(loaded, ["good"], [3, 1, 4, 2]), **orientation)
     shown = result.oriented()
     values = result.traces[0].values * np.float32([1, -1, 1, 1])
     np.testing.assert_array_equal(shown.traces[0].values, values)
@@ -390,7 +391,7 @@ def test_further_units_are_turned_where_their_ends_are_known(loaded):
     assert shown.oriented() is shown
     assert (as_json(result)["poles"], as_json(result)["polarities"]) == (None, [0, -1, 1, 0])
     assert "unit 1 with its sign turned" in as_html(result)
-    two = read_texts(loaded, ["good"], [1, 3], poles=POLES, polarities={1: -1, 3: -1})
+    two = replace(read_texts(loaded, ["good"], [1, 3]), poles=POLES, polarities={1: -1, 3: -1})
     assert "units 1, 3 with their sign turned" in as_html(two)
     assert two.oriented().meanings() == [POLES, POLES]
 

@@ -32,7 +32,7 @@ def make_classifier(model, folder, classes):
 
 
 def with_texts(rows, text_key=None, are_alike=False):
-    key = KeyChooser(text_key, None, "--text-key")
+    key = KeyChooser(text_key)
     return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
 
 

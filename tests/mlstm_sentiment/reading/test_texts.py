@@ -93,19 +93,9 @@ def test_repaired_texts_add_up(tmp_path):
     assert report == ReadingReport(records=3, repaired_text=2)
 
 
-@pytest.mark.parametrize("keys", [("text",), ("text", "label")])
-def test_the_chosen_key_is_reported_if_there_were_several(caplog, keys):
-    record = Record(dict.fromkeys(keys, "a"))
-    record.place = "a.jsonl, line 3"
-    with caplog.at_level(logging.INFO):
-        assert KeyChooser(None, None, "--text-key").name_in(record) == "text"
-    said = ["a.jsonl, line 3: reading 'text' (--text-key)"] if len(keys) > 1 else []
-    assert [line.getMessage() for line in caplog.records] == said
-
-
 def test_a_record_without_keys_is_named_so():
     with pytest.raises(InputError, match=r"no key 'a'; present: none \(--text-key\)$"):
-        KeyChooser("a", None, "--text-key").name_in(Record())
+        KeyChooser("a").name_in(Record())
 
 
 @pytest.mark.parametrize("content", ["\n", '{"n": 1}\n'])
@@ -150,7 +140,7 @@ def test_rows_with_too_few_cells_are_counted(tmp_path, caplog):
 
 def test_a_key_that_was_named_is_meant_as_it_is_written():
     with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
-        KeyChooser("text", None, "--text-key").name_in(Record(Text="a"))
+        KeyChooser("text").name_in(Record(Text="a"))
 
 
 @pytest.mark.parametrize(("key", "warnings"), [(None, 1), ("text", 0)])

@@ -8,8 +8,7 @@ import torch
 
 from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.fitted import load_fitted, own_classifier
-from mlstm_sentiment.head.head_files import CONFIG_FILE, save_head
+from mlstm_sentiment.head.head_files import CONFIG_FILE, load_fitted, own_classifier, save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
