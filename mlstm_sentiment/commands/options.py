@@ -17,6 +17,7 @@ KINDS_HELP = (
     ".zip, .tar.gz"
 )
 TEXT, MODEL = "text", "model"  # groups of the help
+_MODEL = Argument(group=MODEL)
 
 Model = Annotated[
     str,
@@ -30,21 +31,6 @@ ClassifierFolder = Annotated[
         group=MODEL,
         help="Folder of a classifier, or what transfer.py wrote. Default: the model's own, or "
         "transfer/ of its run.",
-    ),
-]
-Precision = Annotated[
-    Literal["exact", "fast"],
-    Argument(
-        group=MODEL,
-        help="How products of the shipped models are rounded: exact, as close as fp32, or fast, up "
-        "to twice as fast, and results change a little.",
-    ),
-]
-Threads = Annotated[
-    int | None,
-    Argument(
-        group=MODEL,
-        help="Texts computed in parallel. Default: as many as there are cores for this process.",
     ),
 ]
 Texts = Annotated[
@@ -89,8 +75,11 @@ class ModelOptions:
     """The model of a command, and how it is computed."""
 
     model: Model = "default"
-    precision: Precision = "exact"
-    threads: Threads = None
+    precision: Annotated[Literal["exact", "fast"], _MODEL] = "exact"
+    """How products of the shipped models are rounded: exact, as close as fp32, or fast, up to twice
+    as fast, and results change a little."""
+    threads: Annotated[int | None, _MODEL] = None
+    """Texts computed in parallel. Default: as many as there are cores for this process."""
 
     def load_model(self, name: str | None = None) -> "TextModel":
         """Load the model, or another one by its name or folder."""

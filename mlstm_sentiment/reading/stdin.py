@@ -141,42 +141,29 @@ class ArrivingRecords:
         self.has_equal_keys = kind not in JSON_KINDS
         """Whether all records have the same keys, as in a table."""
         self._rows: DelimitedRows | None = None
-        self._ahead = 0  # records that have been read and not been yielded
-        if kind in DELIMITED:
-            table = TableReport(PLACE, "UTF-8" if codec == "utf-8" else codec)
+        is_table = kind in DELIMITED
+        name = "UTF-8" if codec == "utf-8" else codec
+        self._table = TableReport(PLACE, name if is_table else "JSON lines", is_table=is_table)
+        if is_table:
             self._rows = DelimitedRows(
-                self._decoded(), table, options, DELIMITED[kind], self._decoded_ahead
+                self._decoded(), self._table, options, DELIMITED[kind], self._decoded_ahead
             )
-            self._records = self._sampled(self._of_table(self._rows), table)
-            return
-        self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
+            self._records = self._of_table(self._rows)
+        else:
+            self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
         if kind != ".txt":
-            table = TableReport(PLACE, "JSON lines", is_table=False)
-            self._records = self._sampled(self._records, table)
+            self._records = sampled_records(self._records, self._table, waiting=self._has_arrived)
 
     @property
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
-        return self._ahead > 0 or self._has_arrived()
+        return self._table.ahead > 0 or self._has_arrived()
 
     def _has_arrived(self) -> bool:
         return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
 
     def __iter__(self) -> Iterator[Record]:
         return self._records
-
-    def _sampled(self, records: Iterator[Record], table: TableReport) -> Iterator[Record]:
-        counted = self._counted(records)
-        for record in sampled_records(counted, table, waiting=self._has_arrived):
-            if table.rows == 1:
-                self._ahead += (not table.has_header) - table.header_rows
-            self._ahead -= 1
-            yield record
-
-    def _counted(self, records: Iterator[Record]) -> Iterator[Record]:
-        for record in records:
-            self._ahead += 1
-            yield record
 
     def _decoded(self) -> Iterator[str]:
         for number, line in enumerate(self._lines, start=1):

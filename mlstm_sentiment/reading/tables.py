@@ -67,6 +67,7 @@ class TableReport:
     delimiter: str = ","
     is_table: bool = True  # else rows of JSON, which have no header
     notes: tuple[str, ...] = ()  # what else a person should know
+    ahead: int = 0  # rows that have been read and not been yielded
 
     def left_out(self) -> list[str]:
         """Return in words what is not among the rows, or not as it was written."""
@@ -111,7 +112,9 @@ class TableReport:
                 first.insert(0, dict(zip(by_place.values(), cells, strict=True)))
         if first:
             self._choose(first)
-        yield from first
+        for number, row in enumerate(first, start=1):
+            self.ahead = len(first) - number
+            yield row
         if error is not None:
             raise error
         for row in rows:
