@@ -72,7 +72,6 @@ def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
 
 
 def in_words(result: dict[str, Any], cluster_file: Path) -> str:
-    """Return a comparison in words."""
     _, actual, ratio = result.values()
     return f"speed: {actual:,.0f} characters/s, {ratio:.2f} of the plan of {cluster_file.name}"
 

@@ -128,7 +128,6 @@ class NodeConfig:
 
     @property
     def total_gpus(self) -> int:
-        """GPUs of all its nodes."""
         return self.count * self.gpus
 
     def rate(self, units: int, precision: str, *, forward: bool = False) -> float:
@@ -142,7 +141,6 @@ class NodeConfig:
         return _interpolated(points, units) if points else self.operations_per_second
 
     def link_rate(self, size: float) -> float:
-        """Return the bandwidth for so many bytes of gradients."""
         return _rate_of(self.link_messages, size, self.link_bytes_per_second)
 
 
@@ -166,7 +164,6 @@ class NetworkConfig:
         check_bounds(self, "network.")
 
     def rate(self, size: float) -> float:
-        """Return the bandwidth for so many bytes of gradients."""
         return _rate_of(self.messages, size, self.bytes_per_second)
 
 
@@ -194,7 +191,6 @@ class ClusterConfig:
 
     @property
     def total_gpus(self) -> int:
-        """GPUs of all nodes."""
         return sum(node.total_gpus for node in self.nodes)
 
     def first_gpus(self, gpus: int) -> list["NodePool"]:

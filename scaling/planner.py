@@ -150,7 +150,6 @@ def lines(result: dict[str, Any]) -> list[str]:
 
 
 def _group_line(group: dict[str, Any]) -> str:
-    """Return the lanes and memory of a kind of GPU, and whether they fit."""
     fits = "" if group["fits"] else ": TOO MANY"
     return (
         f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "

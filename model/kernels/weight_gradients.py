@@ -28,11 +28,9 @@ class Factors(NamedTuple):
     h0: Tensor  # [B, H], before the window
 
     def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_h [4H, H]."""
         return summed_product(self.dz[:, rows], self.m)
 
     def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_mh [H, H]."""
         T, _, H = self.h.shape
         gradient = summed_product(self.d_recurrent[0, :, rows], self.h0)
         if T > 1:

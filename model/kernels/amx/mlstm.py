@@ -36,7 +36,6 @@ class _TiledFactors(NamedTuple):
     h_before: Tensor
 
     def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_h [4H, H]."""
         H = self.sizes[2]
         start, stop, _ = rows.indices(4 * H)
         gates = range(start // H, -(-stop // H))
@@ -44,7 +43,6 @@ class _TiledFactors(NamedTuple):
         return product[start - gates.start * H :][: stop - start]
 
     def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_mh [H, H]."""
         return self._product(self.d_recurrent, self.h_before, range(1), 1)[rows]
 
     def _product(self, a: Tensor, b: Tensor, parts: range, all_parts: int) -> Tensor:
