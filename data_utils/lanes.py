@@ -266,8 +266,6 @@ _COUNTED = 1000  # epochs whose windows are counted one by one; more are estimat
 
 
 class _EpochOrder(NamedTuple):
-    """The order in which an epoch reads the reviews."""
-
     order: np.ndarray  # reviews of the split, by index, int64 [n]
     cuts: np.ndarray  # between shards, places in the order, int64 [S + 1]
 

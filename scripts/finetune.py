@@ -115,7 +115,6 @@ def _read_sets(options: Options) -> list["LabelledSet"]:
 
 
 def _print_tables(results: dict[str, Any]) -> None:
-    """Print the metrics on each set, then those of each class on the last one."""
     names = [name for name in ("val", "test") if name in results]
     heads = (f"{name} ({results[name]['examples']:,})" for name in names)
     print(f"{'metric':<18}" + "".join(f"{head:>14}" for head in heads) + "   95 % interval")
@@ -130,7 +129,6 @@ def _print_tables(results: dict[str, Any]) -> None:
 
 
 def _interval_of(scores: dict[str, Any], metric: str) -> str:
-    """Return the 95 % interval of a metric of the last set, if there is one."""
     interval = scores.get(f"{metric}_interval")
     return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"
 

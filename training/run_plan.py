@@ -60,7 +60,6 @@ class RunPlan:
         return min(self._intervals(section, self.last_step - 1) + 1, self.last_step)
 
     def _intervals(self, section: Section, step: int, skipped_windows: int = 0) -> int:
-        """Return how many whole intervals lie before a step."""
         if section.every_characters is None:
             return step // (section.every_steps or section.DEFAULT_STEPS)
         return int(self.clock.characters(step, skipped_windows) / section.every_characters)

@@ -26,8 +26,6 @@ class Baseline:
 
 @dataclass(frozen=True)
 class _FittedBaseline:
-    """A baseline that was fitted to texts."""
-
     features: Any
     regression: Any  # OneVsRestClassifier if there are more than two classes
     c: float
@@ -37,7 +35,6 @@ class _FittedBaseline:
         return self.regression.predict(self.features.transform(texts))
 
     def probabilities(self, texts: list[str]) -> np.ndarray:
-        """Return the probability of each class, float64 [N, classes]."""
         return self.regression.predict_proba(self.features.transform(texts))
 
 

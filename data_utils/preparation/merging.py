@@ -154,7 +154,6 @@ class SplitWriter:
         self.offsets_digest.update(packed)
 
     def size(self) -> dict[str, Any]:
-        """Return the description of the split for meta.json."""
         return {
             "reviews": self.reviews,
             "bytes": self.position,

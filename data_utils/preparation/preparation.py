@@ -127,7 +127,6 @@ class Preparation:
         text_profile(self.profile)
 
     def request(self) -> Request:
-        """Return what the encoding of a block depends on."""
         return Request(
             KeyChooser(self.text_key, None, "--text-key").requested,
             self.profile,

@@ -91,7 +91,6 @@ def _encode_block(block: Block, folder: Path, request: Request, seed: int | None
 
 
 def _run(block: Block, folder: Path, number: int) -> Run:
-    """Return the run of a block's part, with an empty report."""
     name = f"block-{block.input_number:05d}-{block.index + number:07d}"
     return Run(folder / name, block.input_number, {})
 
@@ -160,7 +159,6 @@ def _keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
 
 
 def _splitmix64_finalizer(z: np.ndarray) -> np.ndarray:
-    """Return the finaliser's output for uint64 [n]."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
@@ -173,7 +171,6 @@ def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
 
 
 def holds_reviews(folder: Path) -> bool:
-    """Return whether any block in the folder has a review."""
     return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
 
 

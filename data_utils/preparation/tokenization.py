@@ -73,7 +73,6 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
 
 
 def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[_Stretch]:
-    """Cut a split into stretches of about the same number of bytes."""
     # From 0 even if all reviews are empty.
     goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()

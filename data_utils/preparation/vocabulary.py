@@ -1,9 +1,11 @@
 """The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
 
 import logging
+import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,6 @@ _MODEL_CONFIG = "config.json"
 _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 _LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
-_SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
 
 log = logging.getLogger(__name__)
 
@@ -169,51 +170,35 @@ def _train_in_process(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
     """Train in a separate process, which can be stopped at any time and shows its progress."""
-    receiver, sender = CONTEXT.Pipe(duplex=False)
-    arguments = (config, text, reviews, log_file, sender)
-    process = CONTEXT.Process(target=_train, args=arguments, daemon=True)
-    process.start()
-    sender.close()  # so that the end of the process is seen here
-    try:
-        with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
-            while not receiver.poll(_SECONDS_BETWEEN_LOOKS):
+    others = {*multiprocessing.active_children()}
+    with (
+        ProcessPoolExecutor(1, CONTEXT, initializer=follow_parent) as pool,
+        tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar,
+    ):
+        training = pool.submit(_train, config, text, reviews, log_file)
+        (trainer,) = {*multiprocessing.active_children()} - others
+        try:
+            while not wait([training], _SECONDS_BETWEEN_LOOKS).done:
                 bar.set_postfix_str(_last_line(log_file))
-        answer: bytes | InputError | OSError = receiver.recv()
-    except EOFError as error:
-        raise ChildProcessError(
-            "the process that trained the vocabulary was killed, perhaps because memory ran out; "
-            f"{_SMALLER_SAMPLE}"
-        ) from error
-    finally:
-        process.terminate()
-        process.join()
-    if isinstance(answer, bytes):
-        return answer
-    raise answer
+            return training.result()
+        except (MemoryError, BrokenProcessPool) as error:
+            raise ChildProcessError(
+                "the process that trained the vocabulary ended, perhaps because memory ran out; "
+                "run the same command with a smaller --tokenizer-sample: it continues from there"
+            ) from error
+        finally:
+            trainer.terminate()
 
 
-def _train(
-    config: VocabularyConfig,
-    text: TrainText,
-    reviews: np.ndarray,
-    log_file: Path,
-    answer: Connection,
-) -> None:
-    follow_parent()
-    try:
-        split = text.map()
-        ends = split.offsets[reviews + 1].tolist()
-        places = zip(split.offsets[reviews].tolist(), ends, strict=True)
-        texts = (split.tokens[start:end].tobytes() for start, end in places)
-        if config.tokenizer == "unigram":
-            texts = (piece for text in texts for piece in _pieces(text))
-        with open_work(log_file, "w", encoding="utf-8") as file:
-            vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
-        answer.send(vocabulary)
-    except (InputError, OSError) as error:
-        answer.send(error)
-    except MemoryError:
-        answer.send(ChildProcessError(f"too little memory for the vocabulary; {_SMALLER_SAMPLE}"))
+def _train(config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path) -> bytes:
+    split = text.map()
+    ends = split.offsets[reviews + 1].tolist()
+    places = zip(split.offsets[reviews].tolist(), ends, strict=True)
+    texts = (split.tokens[start:end].tobytes() for start, end in places)
+    if config.tokenizer == "unigram":
+        texts = (piece for text in texts for piece in _pieces(text))
+    with open_work(log_file, "w", encoding="utf-8") as file:
+        return train_vocabulary(texts, config.tokenizer, config.size, file)
 
 
 def _last_line(log_file: Path) -> str:

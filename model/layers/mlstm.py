@@ -53,7 +53,6 @@ class MlstmLayer(RecurrentLayer):
 
     @classmethod
     def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return layer `index` of a model with this config."""
         return cls(
             config.input_size(index),
             config.hidden_size,
@@ -110,7 +109,6 @@ class MlstmLayer(RecurrentLayer):
             yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
         return implementation_title(self.backend, w_mh)
 

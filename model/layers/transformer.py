@@ -83,11 +83,9 @@ class TransformerLayer(RecurrentLayer):
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Name the only implementation."""
         return "torch's scaled dot-product attention"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state before any position."""
         past = torch.zeros(lanes, self.context * self.hidden_size, dtype=dtype, device=device)
         return State(
             torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device),

@@ -116,7 +116,6 @@ def _check_study(
 def _transferred(
     transfer: Transfer, ranking: Ranking, unit: int, options: StudyOptions
 ) -> dict[str, Any]:
-    """Return the accuracies of the regressions on all units and on the unit alone."""
     train, val, test = transfer.examples
     whole = transfer.regression
     alone = transfer.neuron
