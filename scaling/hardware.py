@@ -17,7 +17,7 @@ from .step_time import RINGS, Fabric, Ring
 Count = Annotated[int, Bound(min=1, max=1e15)]
 Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
-Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
+_Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
 _OF_SHEET = 0.0  # until the data sheet is read
 _NEEDED = ("memory_bytes", "operations_per_second", "link_bytes_per_second")
@@ -95,7 +95,7 @@ class NodeConfig:
     """The same, as measured for gradients of some sizes. In between they are interpolated."""
     memory_bytes_per_second: Bytes | None = None
     """Speed at which a GPU reads its memory. Default, without a data sheet: no limit."""
-    dollars_per_gpu_hour: Dollars | None = None
+    dollars_per_gpu_hour: _Dollars | None = None
     """Default: no price."""
 
     def __post_init__(self) -> None:

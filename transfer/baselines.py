@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from data_utils.labelled import LabelledSet
 
-TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
+_TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
 
 
 @dataclass(frozen=True)
@@ -89,4 +89,4 @@ def _tfidf_regression(c: float) -> LogisticRegression:
     return LogisticRegression(C=c, max_iter=1000)
 
 
-TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, TFIDF_C_GRID)
+TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, _TFIDF_C_GRID)

@@ -39,7 +39,7 @@ KINDS = {
 }
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
-Directory = TypeVar("Directory", bound="RunDirectory")
+_Directory = TypeVar("_Directory", bound="RunDirectory")
 
 
 class RunDirectory:
@@ -141,7 +141,7 @@ class PretrainingDirectory(RunDirectory):
 
 
 @contextmanager
-def lock_new_run(run: Directory) -> Iterator[Directory]:
+def lock_new_run(run: _Directory) -> Iterator[_Directory]:
     """Lock the folder of a new run; InputError if something is in it."""
     with lock_folder(run.folder):
         run.check_empty()
@@ -163,7 +163,7 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 
 
 @contextmanager
-def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
+def lock_run(run: _Directory, patience: float = 0.0) -> Iterator[_Directory]:
     """Lock the folder of a run that may exist already, and remove incomplete files left by a kill.
 
     patience: as in `lock_folder`. Raises InputError if the folder holds something but no run of

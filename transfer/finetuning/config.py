@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .heads import HeadsConfig
 
 # Options of a model that learns together with the heads.
-ENCODER_OPTIONS = ("encoder_factor", "window")
+_ENCODER_OPTIONS = ("encoder_factor", "window")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class FinetuningConfig:
         check_bounds(self)
         if self.freeze and self.lm_weight:
             raise InputError("freeze leaves nothing for lm_weight to change")
-        unused = [n for n in ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
+        unused = [n for n in _ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
             raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
         self.heads()

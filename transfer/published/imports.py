@@ -25,8 +25,8 @@ from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
 from .unirep import read_unirep
 
-GateOrder = Literal["ifou", "ifuo"]
-_OURS: GateOrder = "ifuo"
+_GateOrder = Literal["ifou", "ifuo"]
+_OURS: _GateOrder = "ifuo"
 _GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
 _PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 _IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
@@ -68,7 +68,7 @@ class Imported:
 _Finding = tuple[bool, str]  # whether it is plausible, and what to say of it
 
 
-def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+def import_openai(folder: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import OpenAI's numbered .npy files; `auto` means i f o u, as in their code."""
     model, order = _assembled(folder, read_openai(folder), gate_order)
     bits = _bits_on_plain_english(model)
@@ -77,7 +77,7 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
     return _with_findings(model, provenance, [f"gate order {order}"], findings)
 
 
-def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+def import_nvidia(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import a .pt file of NVIDIA's: a language model or a classifier.
 
     auto: 257 tokens mean the code of 2019 and so i f u o; with 256 the order that predicts plain
@@ -103,7 +103,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     return _with_findings(model, provenance | _measured(bits), remarks, [_check_bits(bits)])
 
 
-def import_unirep(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+def import_unirep(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import UniRep's model_weights.npz; `auto` means i f o u, as in its code."""
     model, order = _assembled(path, read_unirep(path), gate_order)
     bits = _bits(model, _PROTEINS, frame=b"\n")
@@ -127,7 +127,7 @@ IMPORTERS: dict[str, Callable[..., Imported]] = {
 }
 
 
-def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
+def assemble(tensors: Mapping[str, Tensor], order: _GateOrder) -> LanguageModel:
     """Build the model from a complete set of tensors, whose shapes have been checked."""
     follow_quota()
     hidden_size, input_size = tensors["layers.0.w_mx"].shape
@@ -149,10 +149,10 @@ def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
 
 
 def _assembled(
-    source: Path, tensors: Mapping[str, Tensor], order: GateOrder | Literal["auto"]
-) -> tuple[LanguageModel, GateOrder]:
+    source: Path, tensors: Mapping[str, Tensor], order: _GateOrder | Literal["auto"]
+) -> tuple[LanguageModel, _GateOrder]:
     check_finite(source, tensors)
-    chosen: GateOrder = "ifou" if order == "auto" else order
+    chosen: _GateOrder = "ifou" if order == "auto" else order
     return assemble(tensors, chosen), chosen
 
 
@@ -170,7 +170,7 @@ def _with_findings(
     )
 
 
-def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
+def _find_order(path: Path, weights: NvidiaWeights) -> tuple[_GateOrder, str]:
     if weights.tokens == 257:
         return "ifuo", "257 tokens are the code of 2019"
     if not weights.has_decoder:
@@ -178,12 +178,12 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
             f"{path}: files with 256 tokens have either gate order, and a file without a decoder "
             "does not show which; give --gate-order ifou or ifuo"
         )
-    orders = get_args(GateOrder)
+    orders = get_args(_GateOrder)
     bits = {order: _bits_on_plain_english(assemble(weights.tensors, order)) for order in orders}
     return _order_by_bits(path, bits)
 
 
-def _order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
+def _order_by_bits(path: Path, bits: Mapping[_GateOrder, float]) -> tuple[_GateOrder, str]:
     """Return the better order and a remark; InputError, naming the file, if neither is better."""
     better, worse = sorted(bits, key=bits.__getitem__)
     measured = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
@@ -230,7 +230,7 @@ def _check_bits(bits: float) -> _Finding:
 
 
 def _provenance(
-    layout: str, source: Path, model: LanguageModel, order: GateOrder
+    layout: str, source: Path, model: LanguageModel, order: _GateOrder
 ) -> dict[str, Any]:
     return {
         "imported_from": layout,
