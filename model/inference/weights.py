@@ -79,12 +79,11 @@ class LoadedModel:
     @property
     def _weights(self) -> Weights:
         """The weights for products of the model's present dtype, prepared once."""
-        from .features import prepare_weights
-
         key = (self.model, self.model.dtype)
         if key not in self._prepared:
             self._prepared.clear()
-            self._prepared[key] = prepare_weights(self.model)
+            with torch.inference_mode():
+                self._prepared[key] = self.model.prepare_weights()
         return self._prepared[key]
 
     def read(

@@ -61,31 +61,11 @@ class RunDirectory:
                 "name another folder"
             ) from error
         self.folder = folder
-
-    @property
-    def config(self) -> Path:
-        """The settings of the run; a folder that has them holds a run."""
-        return self.folder / "config.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object per row."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folders to resume from."""
-        return self.folder / "checkpoint"
-
-    @property
-    def model(self) -> Path:
-        """The best model so far, by the validation set."""
-        return self.folder / "model"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files."""
-        return self.folder / "tensorboard"
+        self.config = folder / "config.toml"  # the settings; a folder that has them holds a run
+        self.metrics = folder / "metrics.jsonl"  # one JSON object per row
+        self.checkpoints = folder / "checkpoint"  # folders to resume from
+        self.model = folder / "model"  # the best so far, by the validation set
+        self.tensorboard = folder / "tensorboard"  # event files
 
     @classmethod
     def files(cls) -> Contents:

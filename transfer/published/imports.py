@@ -84,13 +84,14 @@ def import_nvidia(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto")
     English better is taken. Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
-    reason, asked = "as asked", gate_order
-    if asked == "auto":
-        check_finite(path, weights.tensors)
-        asked, reason = _find_order(path, weights)
-    model, order = _assembled(path, weights.tensors, asked)
-    joint = ": " if gate_order == "auto" else ", "
-    remarks = [*_describe(weights), f"gate order {order}{joint}{reason}"]
+    check_finite(path, weights.tensors)
+    if gate_order == "auto":
+        order, reason = _find_order(path, weights)
+        remarks = [*_describe(weights), f"gate order {order}: {reason}"]
+    else:
+        order = gate_order
+        remarks = [*_describe(weights), f"gate order {order}, as asked"]
+    model = assemble(weights.tensors, order)
     provenance = _provenance("nvidia", path, model, order)
     provenance |= {"symbols": weights.tokens, "decoder": weights.has_decoder}
     if not weights.has_decoder:

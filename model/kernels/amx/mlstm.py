@@ -300,7 +300,9 @@ class _TiledMlstm(torch.autograd.Function):
         dz, m, d_recurrent = (_empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = _TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
         dh0 = w_h.new_empty(B, H)
-        dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
+        dc = saved.c.new_zeros(B, H)
+        if dc_last is not None:
+            dc.copy_(dc_last)
         of_x = _empty_gradients_of_x(ctx.sizes, read, indices)
         _call(
             "backward",
@@ -324,10 +326,6 @@ class _TiledMlstm(torch.autograd.Function):
         d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         dx, db = _gradients_of_x(of_x, H)
         return d_w_x, None, dx, None, dh0, dc, d_w_mh, d_w_h, db
-
-
-def _contiguous_copy(tensor: Tensor) -> Tensor:
-    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def _empty_gradients_of_x(
