@@ -17,7 +17,7 @@ from .command import parse
 from .other_names import OTHER_NAMES
 from .toml_file import RunConfig, load_config
 
-EXCLUSIVE = (
+_EXCLUSIVE = (
     ("train", "steps", "epochs"),
     ("data", "lanes", "lanes_per_rank"),
     ("evaluate", "every_steps", "every_characters"),
@@ -80,7 +80,7 @@ def _without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     for word, following in pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
         values[name.lstrip("-").replace("-", "_")] = value if equals else following
-    for section, one, other in EXCLUSIVE:
+    for section, one, other in _EXCLUSIVE:
         for mine, excluded in ((one, other), (other, one)):
             is_set = values.get(f"{section}.{mine}", "None") != "None"
             if is_set and f"{section}.{excluded}" not in values:

@@ -16,7 +16,7 @@ from training.runs.run_directory import PretrainingDirectory
 from .options import RunOptions, changed_keys, with_lanes
 from .toml_file import RunConfig
 
-MAY_CHANGE_ON_RESUME = {
+_MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its path; digests check that the corpus is the same
     "train.steps",
     "train.epochs",
@@ -40,9 +40,9 @@ MAY_CHANGE_ON_RESUME = {
     - {"parallel.windows_per_step", "parallel.combine"},
 }
 
-LENGTH = {"train.steps", "train.epochs"}
+_LENGTH = {"train.steps", "train.epochs"}
 # May change until the first step of a cooldown.
-SCHEDULE = {*LENGTH, "optim.decay", "optim.hold", "optim.cooldown"}
+_SCHEDULE = {*_LENGTH, "optim.decay", "optim.hold", "optim.cooldown"}
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ class Resumption:
                     f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
                     f"{reached:,}; put its checkpoints back, or begin a new run"
                 )
-        if not self.changed & SCHEDULE:
+        if not self.changed & _SCHEDULE:
             return
         if before.cooldown is not None and self.done > before.cooldown.start:
             raise InputError(
-                f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
+                f"a resumed run cannot change {', '.join(sorted(self.changed & _SCHEDULE))} "
                 f"after its cooldown has begun, at step {before.cooldown.start:,}; resume a copy "
                 "of the run from before that step"
             )
-        if self.changed & LENGTH and plan.last_step < self.done:
+        if self.changed & _LENGTH and plan.last_step < self.done:
             raise InputError(
                 f"train.steps or train.epochs asks for {plan.last_step:,} steps, but the run has "
                 f"{self.done:,} already; ask for more, or remove the later checkpoints from a copy "
@@ -101,10 +101,10 @@ def resume(
     config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
     config = _with_cooldown(_keep_start(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
-    if refused := changed - MAY_CHANGE_ON_RESUME:
+    if refused := changed - _MAY_CHANGE_ON_RESUME:
         raise InputError(
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
-            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+            f"{', '.join(sorted(_MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
         )
     return config, Resumption(saved, changed, done)
 

@@ -40,8 +40,6 @@ LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 @dataclass(frozen=True)
 class _SplitSize:
-    """What `meta.json` says of a split."""
-
     OTHER_KEYS: ClassVar = True
     reviews: NonNegativeInt
     bytes: NonNegativeInt
@@ -51,8 +49,6 @@ class _SplitSize:
 
 @dataclass(frozen=True)
 class _SplitSizes:
-    """What `meta.json` says of the splits."""
-
     OTHER_KEYS: ClassVar = True
     train: _SplitSize
     valid: _SplitSize
@@ -61,8 +57,6 @@ class _SplitSizes:
 
 @dataclass(frozen=True)
 class _CorpusDescription:
-    """The required fields of `meta.json`."""
-
     OTHER_KEYS: ClassVar = True
     text_profile: str
     sources: list[str]
@@ -111,7 +105,6 @@ class Corpus:
 
 
 def is_corpus(folder: Path) -> bool:
-    """Return whether a folder holds a prepared corpus."""
     return (folder / META_FILE).is_file() and (folder / offsets_file(SPLITS[0])).is_file()
 
 
@@ -211,7 +204,6 @@ def _check_offsets(split: Split, path: Path) -> None:
 
 
 def tokens_file(split: str) -> str:
-    """Return the name of the file of a split's tokens."""
     return f"{split}.bin"
 
 

@@ -27,8 +27,8 @@ from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import KeyChooser, read_text, text_of
 
 # Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.
-USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")
-CLASS_FOLDERS = ("neg", "pos")
+_USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")
+_CLASS_FOLDERS = ("neg", "pos")
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ def _labelled_records(source: Source) -> Iterator[Record]:
     path = Path(str(source.location))
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
-        for name in CLASS_FOLDERS:
+        for name in _CLASS_FOLDERS:
             for file in sorted((path / name).glob("*.txt")):
                 for record in read_records(as_input(file, source.table), strict=True, whole=True):
                     record["label"] = name
@@ -195,10 +195,10 @@ def _labelled_records(source: Source) -> Iterator[Record]:
 
 def _warn_of_left_out(folder: Path) -> None:
     """Warn of texts of other classes or other suffixes; those in unsup/ have no class."""
-    read = {path for name in CLASS_FOLDERS for path in (folder / name).glob("*.txt")}
+    read = {path for name in _CLASS_FOLDERS for path in (folder / name).glob("*.txt")}
     others = (path for path in folder.rglob("*.[tT][xX][tT]*") if path not in read)
     names = [path.relative_to(folder).as_posix() for path in others]
-    names = [name for name in names if not USUAL.fullmatch(name)]
+    names = [name for name in names if not _USUAL.fullmatch(name)]
     if names:
         message = "%s: leaves out %s; only the .txt files in pos/ and neg/ are read"
         log.warning(message, folder, listed(sorted(names)))

@@ -32,7 +32,7 @@ from mlstm_sentiment.text.tokenizer import BYTES
 COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
-PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
+_PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
 Shuffle = Literal["auto", "even", "balanced", "shards"]
 
@@ -184,8 +184,8 @@ class Lanes:
             tokens[row, : sizes[row]] = self.tokens[starts[row] : starts[row] + sizes[row]]
         short = np.flatnonzero(sizes < width)
         columns = np.arange(width, dtype=np.min_scalar_type(width))  # narrow ones compare fast
-        for first in range(0, len(short), PADDED_AT_ONCE):
-            rows = short[first : first + PADDED_AT_ONCE]
+        for first in range(0, len(short), _PADDED_AT_ONCE):
+            rows = short[first : first + _PADDED_AT_ONCE]
             tokens[rows] *= columns < sizes[rows, None].astype(columns.dtype)
         return tokens
 
@@ -266,8 +266,6 @@ _COUNTED = 1000  # epochs whose windows are counted one by one; more are estimat
 
 
 class _EpochOrder(NamedTuple):
-    """The order in which an epoch reads the reviews."""
-
     order: np.ndarray  # reviews of the split, by index, int64 [n]
     cuts: np.ndarray  # between shards, places in the order, int64 [S + 1]
 

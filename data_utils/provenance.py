@@ -33,7 +33,6 @@ def describe_origin() -> dict[str, Any]:
 
 
 def _program() -> str:
-    """Return the name of the program: of a module as for `python -m`, or of a script."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return f"-m {spec.name}" if spec else _without_folders(sys.argv[0])
 
@@ -69,7 +68,6 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 def _installed_version(package: str) -> str | None:
-    """Return the version of an installed package, or None."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -77,7 +75,6 @@ def _installed_version(package: str) -> str | None:
 
 
 def _describe_hardware() -> dict[str, Any]:
-    """Return processor, cores and accelerators."""
     import torch
 
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -92,7 +89,6 @@ def _describe_hardware() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Return the processor's name, from Linux; elsewhere from Python."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

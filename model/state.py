@@ -36,12 +36,10 @@ class State:
 
     @property
     def h(self) -> Tensor:
-        """The hidden state."""
         return self._tensors["h"]
 
     @property
     def c(self) -> Tensor:
-        """An LSTM's cell state."""
         return self._tensors["c"]
 
     @property
@@ -77,7 +75,6 @@ class State:
         return "c" if name == "cell" and "c" in self._tensors else "h"
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "State":
-        """Return the state with the same change made to every part."""
         return State(**{name: change(tensor) for name, tensor in self._tensors.items()})
 
     def detach(self) -> "State":

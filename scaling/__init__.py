@@ -5,7 +5,6 @@ step_time   the seconds of a step: computing, waiting, exchanging gradients
 hardware    clusters, as their TOML files describe them
 planning    a run on a cluster: hours, memory, assumptions
 planner     scripts/plan.py: options, JSON, the printed table
-calibration a cluster file of this machine, measured now
 comparison  planned against actual
 
 Units: seconds, bytes, operations (a multiplication or an addition), and these per second.

@@ -32,7 +32,7 @@ def machine_names(device: torch.device) -> list[str]:
     return names
 
 
-def cluster_file_of(device: torch.device) -> Path:
+def _cluster_file_of(device: torch.device) -> Path:
     """Return the file of configs/clusters that describes this machine; InputError without one."""
     devices = {
         path: {node.device for node in read_toml(path, ClusterConfig).nodes}
@@ -72,7 +72,6 @@ def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
 
 
 def in_words(result: dict[str, Any], cluster_file: Path) -> str:
-    """Return a comparison in words."""
     _, actual, ratio = result.values()
     return f"speed: {actual:,.0f} characters/s, {ratio:.2f} of the plan of {cluster_file.name}"
 
@@ -80,7 +79,7 @@ def in_words(result: dict[str, Any], cluster_file: Path) -> str:
 def sentence_about(folder: Path, device: torch.device) -> str:
     """Return in words how fast a run was compared with its plan, or why this is not known."""
     try:
-        path = cluster_file_of(device)
+        path = _cluster_file_of(device)
         return in_words(compare_with_run(path, folder), path)
     except (InputError, OSError) as error:
         return f"speed not compared with a plan: {error}"

@@ -17,7 +17,7 @@ from .step_time import RINGS, Fabric, Ring
 Count = Annotated[int, Bound(min=1, max=1e15)]
 Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
-Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
+_Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
 _OF_SHEET = 0.0  # until the data sheet is read
 _NEEDED = ("memory_bytes", "operations_per_second", "link_bytes_per_second")
@@ -95,7 +95,7 @@ class NodeConfig:
     """The same, as measured for gradients of some sizes. In between they are interpolated."""
     memory_bytes_per_second: Bytes | None = None
     """Speed at which a GPU reads its memory. Default, without a data sheet: no limit."""
-    dollars_per_gpu_hour: Dollars | None = None
+    dollars_per_gpu_hour: _Dollars | None = None
     """Default: no price."""
 
     def __post_init__(self) -> None:
@@ -128,7 +128,6 @@ class NodeConfig:
 
     @property
     def total_gpus(self) -> int:
-        """GPUs of all its nodes."""
         return self.count * self.gpus
 
     def rate(self, units: int, precision: str, *, forward: bool = False) -> float:
@@ -142,7 +141,6 @@ class NodeConfig:
         return _interpolated(points, units) if points else self.operations_per_second
 
     def link_rate(self, size: float) -> float:
-        """Return the bandwidth for so many bytes of gradients."""
         return _rate_of(self.link_messages, size, self.link_bytes_per_second)
 
 
@@ -166,7 +164,6 @@ class NetworkConfig:
         check_bounds(self, "network.")
 
     def rate(self, size: float) -> float:
-        """Return the bandwidth for so many bytes of gradients."""
         return _rate_of(self.messages, size, self.bytes_per_second)
 
 
@@ -194,7 +191,6 @@ class ClusterConfig:
 
     @property
     def total_gpus(self) -> int:
-        """GPUs of all nodes."""
         return sum(node.total_gpus for node in self.nodes)
 
     def first_gpus(self, gpus: int) -> list["NodePool"]:

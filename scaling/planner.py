@@ -16,7 +16,7 @@ from .hardware import ClusterConfig
 from .planning import EvenText, Plan, TextSize
 
 _MOST_DIGITS = 6  # of a number of units
-EPOCH_OF_AMAZON = 38.3e9  # characters
+_EPOCH_OF_AMAZON = 38.3e9  # characters
 VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
 _COLUMNS = (
     "gpus", "lanes", "step_seconds", "efficiency", "characters_per_second", "hours", "gpu_hours"
@@ -48,7 +48,7 @@ class PlanOptions:
 
 def make_plan(options: PlanOptions) -> dict[str, Any]:
     """Return the planner's answers for these options, with their origin."""
-    plan = read_plan(options)
+    plan = _read_plan(options)
     cluster, run, gpus, text = plan.cluster, plan.run, plan.gpus, plan.text
     most = max(gpus, cluster.total_gpus)
     counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
@@ -67,7 +67,7 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
     }
 
 
-def read_plan(options: PlanOptions) -> Plan:
+def _read_plan(options: PlanOptions) -> Plan:
     """Return the plan of the job that the options name."""
     if options.cluster is None or options.model is None:
         raise InputError("name a --model and a --cluster, or a file for --calibrate")
@@ -100,13 +100,13 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
             f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
             "their prepared corpus with --corpus"
         )
-    valid = (characters or EPOCH_OF_AMAZON) * VALID_FRACTION
+    valid = (characters or _EPOCH_OF_AMAZON) * VALID_FRACTION
     return run, TextSize(characters or _characters_read(run, gpus), valid_tokens=valid)
 
 
 def _characters_read(run: RunConfig, gpus: int, corpus: Corpus | None = None) -> float:
     """Return how many characters a run reads, by the clock that training uses."""
-    data, lanes, epoch = run.data, run.data.total_lanes(gpus), EPOCH_OF_AMAZON
+    data, lanes, epoch = run.data, run.data.total_lanes(gpus), _EPOCH_OF_AMAZON
     windows: Text = EvenText(epoch / (lanes * data.window))
     if corpus is not None:
         train, epoch = corpus.splits["train"], corpus.train_characters
@@ -150,7 +150,6 @@ def lines(result: dict[str, Any]) -> list[str]:
 
 
 def _group_line(group: dict[str, Any]) -> str:
-    """Return the lanes and memory of a kind of GPU, and whether they fit."""
     fits = "" if group["fits"] else ": TOO MANY"
     return (
         f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "

@@ -43,7 +43,6 @@ class EvenText(NamedTuple):
     windows: float
 
     def windows_of(self, number: int) -> float:
-        """Return the same for every epoch."""
         return self.windows
 
 
@@ -112,7 +111,6 @@ class Plan:
         return self._rate(pool) / sum(self._rate(p) * p.gpus for p in self.pools)
 
     def _rate(self, pool: NodePool, *, forward: bool = False) -> float:
-        """Return the operations per second of a GPU of a pool."""
         return pool.node.rate(self.run.model.hidden_size, self.precision, forward=forward)
 
     def _computing_seconds(self, pool: NodePool, total: int) -> float:
@@ -173,7 +171,6 @@ class Plan:
         return 12.0 * self.workload.parameters + self.lanes * self.run.model.hidden_size * state
 
     def answers(self) -> dict[str, Any]:
-        """Return the numbers of the plan."""
         plan = self.clocked
         evaluations, checkpoints = plan.count(plan.evaluate), plan.count(plan.checkpoint)
         saving = self.checkpoint_bytes / self.cluster.checkpoint_bytes_per_second

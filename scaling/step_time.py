@@ -79,7 +79,6 @@ class StepTime:
 
     @property
     def seconds(self) -> float:
-        """The sum."""
         return self.computing + self.straggling + self.overhead + self.exposed
 
     @property

@@ -92,7 +92,6 @@ class Memory:
 
     @property
     def total(self) -> float:
-        """All of it."""
         return sum(vars(self).values())
 
 
@@ -117,7 +116,6 @@ class MemoryModel:
 
     @property
     def bytes_per_lane(self) -> float:
-        """Bytes of a lane's activations over the window."""
         H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
         units = H * ((_IN_PRODUCT_DTYPE + OF_GRAPHS) * s + _IN_FP32 * FP32)
         return self.window * (units + self.model.resolved_vocabulary_size * s)  # of the table

@@ -27,7 +27,6 @@ def main() -> None:
 
 
 def measure(options: Any) -> dict[str, Any]:
-    """Make the measurement that the options ask for."""
     if isinstance(options, BusyOptions):
         return measure_busy(options)
     if isinstance(options, StepOptions):
@@ -36,7 +35,6 @@ def measure(options: Any) -> dict[str, Any]:
 
 
 def _print_speeds(result: dict[str, Any]) -> None:
-    """Print every contender's speed, every ratio with its lowest and highest round, all parts."""
     for name, speed in sorted(result["chars_per_second"].items(), key=lambda item: -item[1]):
         print(
             f"{name:<20} {speed:>12,.0f} characters per second, spread {result['spread'][name]:.0%}"

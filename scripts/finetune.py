@@ -24,9 +24,9 @@ from transfer.finetuning.config import FinetuningConfig
 if TYPE_CHECKING:
     from data_utils.labelled import LabelledSet
 
-PER_CLASS = ("f1", "precision", "recall", "mcc")
-METRICS = ("accuracy", "subset_accuracy", "f1_micro", "f1_macro", "mcc", "mcc_macro")
-METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro")
+_PER_CLASS = ("f1", "precision", "recall", "mcc")
+_METRICS = ("accuracy", "subset_accuracy", "f1_micro", "f1_macro", "mcc", "mcc_macro")
+_METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,22 +115,20 @@ def _read_sets(options: Options) -> list["LabelledSet"]:
 
 
 def _print_tables(results: dict[str, Any]) -> None:
-    """Print the metrics on each set, then those of each class on the last one."""
     names = [name for name in ("val", "test") if name in results]
     heads = (f"{name} ({results[name]['examples']:,})" for name in names)
     print(f"{'metric':<18}" + "".join(f"{head:>14}" for head in heads) + "   95 % interval")
-    for metric in METRICS:
+    for metric in _METRICS:
         if metric in results[names[0]]:
             cells = (f"{results[name][metric]:>14.4f}" for name in names)
             print(f"{metric:<18}" + "".join(cells) + _interval_of(results[names[-1]], metric))
-    print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *PER_CLASS)))
+    print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *_PER_CLASS)))
     for name, row in results[names[-1]]["per_class"].items():
-        cells = (f"{row[key]:>11.3f}" for key in PER_CLASS)
+        cells = (f"{row[key]:>11.3f}" for key in _PER_CLASS)
         command.say(f"{name:<18}{row['positives']:>11}" + "".join(cells))
 
 
 def _interval_of(scores: dict[str, Any], metric: str) -> str:
-    """Return the 95 % interval of a metric of the last set, if there is one."""
     interval = scores.get(f"{metric}_interval")
     return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"
 

@@ -51,7 +51,6 @@ def main() -> None:
 
 
 def _print_study(results: dict[str, Any]) -> None:
-    """Print the verdict, the accuracies on the test set, and the words that move the unit."""
     from mlstm_sentiment.text.glyphs import visible
     from transfer.neuron.report import accuracies_of, moving_words, verdict
 

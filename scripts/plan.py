@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _calibrate(path: Path) -> None:
-    from scaling.calibration import calibrate  # a plan needs none of this
+    from experiments.scaling.calibration import calibrate  # a plan needs none of this
     from training.parallel.distributed import launched
 
     with launched("auto") as world:

@@ -81,7 +81,6 @@ def main() -> None:
 
 
 def prepare(options: Options, output: Path) -> None:
-    """Make the corpus and print the sizes of its splits."""
     preparation = Preparation(
         text_key=options.text_key,
         table=options.table,
@@ -110,19 +109,16 @@ def prepare(options: Options, output: Path) -> None:
 
 
 def check(folder: Path) -> None:
-    """Check a corpus against its description."""
     for name, size in check_corpus(folder).items():
         print(f"{_size_line(name, size)}  as prepared")
 
 
 def _size_line(name: str, size: Mapping[str, Any]) -> str:
-    """Return a line with the size of a split."""
     tokens = f" {size['tokens']:>14,} tokens" if "tokens" in size else ""
     return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{tokens}"
 
 
 def _parse_split(text: str) -> tuple[float, ...]:
-    """Read three comma-separated numbers."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:

@@ -56,7 +56,6 @@ def main() -> None:
 
 
 def _print_table(results: dict[str, Any]) -> None:
-    """Print the accuracies on the test set, best known first."""
     from model.layers.cells import layer_of
 
     neuron, cell = results["neuron"], layer_of(results["model"]["architecture"]["cell"]).title

@@ -13,9 +13,8 @@ Nothing is ever unpickled.
 """
 
 import logging
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -45,7 +44,6 @@ from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .run_plan import Characters
 from .runs.checkpoint_store import (
-    DISPLAY_ONLY,
     CheckpointStore,
     advice_if_damaged,
     flatten_optimizers,
@@ -60,9 +58,7 @@ from .trainer import PretrainingProgress, Trainer
 log = logging.getLogger(__name__)
 
 _CONFIG = "the config asks for"
-_OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
 _MOST_RETURNS = 3  # to the same checkpoint, after spikes of the loss
-_MOST_DAMAGED_NAMES = 2  # that a damaged header changes; another optimiser changes more
 # What is kept of the provenance of the model that a run started from.
 _ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
@@ -211,6 +207,7 @@ class Checkpoints(CheckpointStore):
             "format_version": self.FORMAT_VERSION if states.count > 1 else 1,
             **states.describe(),
             "corpus": self.corpus_fingerprint,
+            "settings": _settings(trainer),
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
         }
@@ -249,7 +246,7 @@ class Checkpoints(CheckpointStore):
         content, path = self._describe_of_corpus(folder)
         trainer.exchange.states.check_saved(content, path)
         optimizer = optimizer_file(trainer.exchange.states.index)
-        _check_settings(trainer, folder, folder / LANES_FILE, folder / optimizer)
+        _check_settings(trainer, folder, content.get("settings"))
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
@@ -307,16 +304,29 @@ def _expected_carried(
     }
 
 
-def _check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
+def _settings(trainer: Trainer) -> dict[str, object]:
+    """Return what the tensors of a checkpoint depend on, besides the model's architecture."""
+    return {"data.lanes": trainer.lanes, "optim.name": trainer.optim.name}
+
+
+def _check_settings(trainer: Trainer, checkpoint: Path, saved: object) -> None:
     """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
 
-    Removing the checkpoint would not help: earlier ones contradict the settings, too.
-
-    lanes, optimizer: files of the checkpoint. Damage in them is reported when they are loaded.
+    Removing the checkpoint would not help: earlier ones contradict the settings, too. saved: as
+    `_settings` returned them; checkpoints before December 2026 have none.
     """
-    different = list(_model_differences(trainer, checkpoint))
-    if not different:  # a different model alone changes the tensors of lanes and optimiser
-        different = [*_lane_differences(trainer, lanes), *_optim_differences(trainer, optimizer)]
+    path = checkpoint / CONFIG_FILE
+    with advice_if_damaged(checkpoint):
+        architecture = read_json(path).get("architecture")
+        if not isinstance(architecture, dict):
+            raise InputError(f"{path}: has no architecture section; is the file damaged?")
+    before = _of_model(architecture) | (saved if isinstance(saved, dict) else {})
+    now = _of_model(trainer.model.config.architecture()) | _settings(trainer)
+    different = [
+        f"{name} is {value}, was {before[name]}"
+        for name, value in now.items()
+        if name in before and before[name] != value
+    ]
     if different:
         config = PretrainingDirectory(checkpoint.parent.parent).config
         values = "value" if len(different) == 1 else "values"
@@ -326,33 +336,8 @@ def _check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: 
         )
 
 
-def _model_differences(trainer: Trainer, checkpoint: Path) -> Iterator[str]:
-    path = checkpoint / CONFIG_FILE
-    with advice_if_damaged(checkpoint):
-        saved = read_json(path).get("architecture")
-        if not isinstance(saved, dict):
-            raise InputError(f"{path}: has no architecture section; is the file damaged?")
-    for name, value in trainer.model.config.architecture().items():
-        if name in saved and saved[name] != value:
-            yield f"model.{name} is {value}, was {saved[name]}"
-
-
-def _lane_differences(trainer: Trainer, path: Path) -> Iterator[str]:
-    state = trainer.model.initial_state(trainer.lanes, device=torch.device("meta")).tensors()
-    saved = _shapes_in(path)
-    shapes = {name: saved.get(name, ()) for name in state}
-    counts = {shape[1] for shape in shapes.values() if len(shape) == 3}
-    for lanes in counts - {trainer.lanes} if len(counts) == 1 else ():
-        if all(shapes[name] == (len(t), lanes, t.shape[2]) for name, t in state.items()):
-            yield f"data.lanes is {trainer.lanes}, was {lanes}"
-
-
-def _optim_differences(trainer: Trainer, path: Path) -> Iterator[str]:
-    saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in DISPLAY_ONLY}
-    if not saved or not all(map(_OF_AN_OPTIMISER.fullmatch, saved)):
-        return
-    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > _MOST_DAMAGED_NAMES:
-        yield f"[optim] describes another optimiser, {trainer.optim.name}"
+def _of_model(architecture: Mapping[str, object]) -> dict[str, object]:
+    return {f"model.{name}": value for name, value in architecture.items()}
 
 
 def _shapes_in(path: Path) -> dict[str, Shape]:

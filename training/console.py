@@ -4,7 +4,6 @@ import errno
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 _GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
 EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
-RECENT = 300.0  # seconds of recent training from which the time left is estimated
-_SHORTEST = 5.0  # fewest seconds of training for an estimate
+_SHORTEST = 5.0  # fewest seconds for an estimate
 
 
 @contextmanager
@@ -96,37 +94,20 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) ->
 
 
 class Pace:
-    """Estimates how long a step takes, from recent ones.
+    """Seconds of a step since a run's first line, evaluations and checkpoints included.
 
-    Pauses for evaluations and checkpoints are rare and long, so they are averaged over all steps.
-    Over recent steps alone, the speed would seem to collapse at every pause.
+    The first step does not count: it also compiles and warms up.
     """
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock
-        self._began, self._first = 0.0, 0  # when the first line came, and its step
-        self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training at each line
+        self._began: tuple[int, float] | None = None  # the step and the time of the first line
 
-    def seconds_per_step(self, step: int, seconds: float) -> float | None:
-        """Return the seconds per step, pauses included; None while it is too early to estimate.
-
-        step: of this line. seconds: of training since the previous line. Time before the first line
-        does not count, because the first step also compiles and warms up.
-        """
+    def seconds_per_step(self, step: int) -> float | None:
+        """Return the seconds per step until a line's step; None while it is too early."""
         now = self._clock()
-        if not self._marks:
-            self._began, self._first = now, step
-            self._marks.append((step, 0.0))
-            return None
-        trained = self._marks[-1][1] + seconds
-        self._marks.append((step, trained))
-        while trained - self._marks[1][1] >= RECENT:
-            self._marks.popleft()
-        from_step, before = self._marks[0]
-        if trained - before < _SHORTEST:
-            return None
-        paused = max(0.0, now - self._began - trained)
-        return (trained - before) / (step - from_step) + paused / (step - self._first)
+        first, began = self._began = self._began or (step, now)
+        return (now - began) / (step - first) if now - began >= _SHORTEST else None
 
 
 class ProgressLines:
@@ -142,7 +123,6 @@ class ProgressLines:
         )
 
     def close(self) -> None:
-        """Keep the bar unchanged."""
         self._bar.close()
 
     def advance(self) -> bool:
@@ -183,13 +163,13 @@ class ProgressLines:
             + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
             + (f"  SPIKE: +{row['spike_bits']:.2f} bits" if "spike_bits" in row else "")
             + (f"  {row['verdict']}" if "verdict" in row else "")
-            + self._progress(line["step"], line["seconds"])
+            + self._progress(line["step"])
         )
 
-    def _progress(self, step: int, seconds: float) -> str:
+    def _progress(self, step: int) -> str:
         """Return the percentage of steps done, rounded down, and the time left."""
         done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
-        each, left = self._pace.seconds_per_step(step, seconds), self.steps - step
+        each, left = self._pace.seconds_per_step(step), self.steps - step
         if each is None or left <= 0:
             return done
         return f"{done}  {tqdm.format_interval(each * left)} left"

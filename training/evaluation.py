@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import torch
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
@@ -63,7 +62,7 @@ def evaluate_split(
     order, with the state carried from review to review. Raises TimeIsUp, on every rank, once it is
     up on one of them.
     """
-    from model.inference.scoring import token_costs  # only once there is something to score
+    from model.inference.features import read  # only once there is something to score
 
     split.check()
     own = cut_strips(split, lanes)[world.rank :: world.size]
@@ -74,11 +73,8 @@ def evaluate_split(
         together.working()
 
     with sums_in_fp32():
-        bits = math.fsum(
-            float(cost.sum(dtype=np.float64))
-            for _, costs in token_costs(model, own, batch_size=lanes, advance=advance)
-            for cost in costs
-        )
+        reading = read(model, own, bits=True, batch_size=lanes, advance=advance)
+        bits = math.fsum(() if reading.bits is None else reading.bits.tolist())
     together.finished()
     characters = sum(split.tokenizer.count_bytes(piece) for piece in own)
     totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))

@@ -53,11 +53,9 @@ class Board:
             self._write(lambda: self._writer.add_scalar(name, value, step))
 
     def add_text(self, name: str, text: str, step: int) -> None:
-        """Show a text."""
         self._write(lambda: self._writer.add_text(name, text, step))
 
     def close(self) -> None:
-        """Write the remaining rows."""
         self._write(self._writer.close)
 
     def _write(self, act: Callable[[], object]) -> None:

@@ -9,7 +9,7 @@ from mlstm_sentiment.bounds import Bound
 Characters = Annotated[float, Bound(min=1, max=1e18)]
 
 
-class Section(Protocol):
+class _Section(Protocol):
     """A section of a config with an interval, in steps or in characters."""
 
     DEFAULT_STEPS: ClassVar[int]
@@ -34,15 +34,15 @@ class RunPlan:
     clock: TextClock
     steps: int
     cooldown: range | None  # its steps
-    evaluate: Section
-    checkpoint: Section
+    evaluate: _Section
+    checkpoint: _Section
 
     @property
     def last_step(self) -> int:
         """The step at which the run ends: after its cooldown, if it has one."""
         return self.steps if self.cooldown is None else self.cooldown.stop
 
-    def is_due(self, section: Section, step: int, skipped_windows: int = 0) -> bool:
+    def is_due(self, section: _Section, step: int, skipped_windows: int = 0) -> bool:
         """Return whether an interval of a section ends with a step, or the run does."""
         before, now = (self._intervals(section, s, skipped_windows) for s in (step - 1, step))
         return now > before or step == self.last_step
@@ -55,12 +55,11 @@ class RunPlan:
         ended = step >= self.last_step > 0
         return ended or self._intervals(self.checkpoint, step - 1) > 1
 
-    def count(self, section: Section) -> int:
+    def count(self, section: _Section) -> int:
         """Return how often something is due in the whole run."""
         return min(self._intervals(section, self.last_step - 1) + 1, self.last_step)
 
-    def _intervals(self, section: Section, step: int, skipped_windows: int = 0) -> int:
-        """Return how many whole intervals lie before a step."""
+    def _intervals(self, section: _Section, step: int, skipped_windows: int = 0) -> int:
         if section.every_characters is None:
             return step // (section.every_steps or section.DEFAULT_STEPS)
         return int(self.clock.characters(step, skipped_windows) / section.every_characters)

@@ -64,7 +64,6 @@ class Times:
 
     @property
     def speed(self) -> float:
-        """Characters per second of computing."""
         return self.characters / self.computing
 
 
@@ -119,11 +118,10 @@ class ThroughputMeter:
             self.world.barrier()
 
     def close_line(self) -> dict[str, float]:
-        """Return the speed since the last line, and the seconds of training; start again."""
-        seconds = self.stopwatch.split()
-        line = {"characters_per_second": self.line_characters / seconds, "seconds": seconds}
+        """Return the speed since the last line, and start again."""
+        speed = self.line_characters / self.stopwatch.split()
         self.line_characters = 0
-        return line
+        return {"characters_per_second": speed}
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""

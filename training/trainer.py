@@ -160,17 +160,14 @@ class Trainer:
 
     @property
     def own(self) -> slice:
-        """The lanes of this rank."""
         return self.world.own_slice(self.lanes)
 
     @property
     def own_lanes(self) -> int:
-        """The number of this rank's lanes."""
         return self.own.stop - self.own.start
 
     @property
     def own_fraction(self) -> float:
-        """The fraction of all lanes that this rank reads."""
         return self.own_lanes / self.lanes
 
     @property

@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from data_utils.labelled import LabelledSet
 
-TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
+_TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,6 @@ class Baseline:
 
 @dataclass(frozen=True)
 class _FittedBaseline:
-    """A baseline that was fitted to texts."""
-
     features: Any
     regression: Any  # OneVsRestClassifier if there are more than two classes
     c: float
@@ -37,7 +35,6 @@ class _FittedBaseline:
         return self.regression.predict(self.features.transform(texts))
 
     def probabilities(self, texts: list[str]) -> np.ndarray:
-        """Return the probability of each class, float64 [N, classes]."""
         return self.regression.predict_proba(self.features.transform(texts))
 
 
@@ -92,4 +89,4 @@ def _tfidf_regression(c: float) -> LogisticRegression:
     return LogisticRegression(C=c, max_iter=1000)
 
 
-TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, TFIDF_C_GRID)
+TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, _TFIDF_C_GRID)

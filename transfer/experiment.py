@@ -234,7 +234,6 @@ def save_transferred(
 def featurize_sets(
     loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache
 ) -> list[Examples]:
-    """Return the features of the sets, with their labels."""
     return [
         Examples(cache.features(loaded, list(map(loaded.encode, part.texts)), name), part.labels)
         for name, part in zip(SPLITS[: len(sets)], sets, strict=True)

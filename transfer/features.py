@@ -15,7 +15,7 @@ from mlstm_sentiment.files.storage import one_at_a_time
 from mlstm_sentiment.files.writer import make_folder, set_aside
 from mlstm_sentiment.reading.progress import ProgressBar
 
-BUSY = "%s: another command is computing these features; waiting for them"
+_BUSY = "%s: another command is computing these features; waiting for them"
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class FeatureCache:
         lock = set_aside(path, "lock")
         if not path.is_file() or lock.exists():  # by a kill
             make_folder(self.folder)
-            with one_at_a_time(lock, lambda: log.info(BUSY, path)):
+            with one_at_a_time(lock, lambda: log.info(_BUSY, path)):
                 if not path.is_file():
                     with ProgressBar(name, wanted.tokens) as progress:
                         write_features(path, wanted.shape, [wanted], progress.advance)

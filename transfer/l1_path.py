@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.special import expit
 
-TOLERANCE = 1e-6  # of each unit's optimality condition, in which the penalty's slope is 1
+_TOLERANCE = 1e-6  # of each unit's optimality condition, in which the penalty's slope is 1
 MOST_STEPS = 100  # of Newton's method at one C; five are typical
 _MOST_CHANGES = 1000  # of the active set in one step; after them, the next step goes on
 _LEAST_CURVATURE = 1e-9  # of one example; it is 0 where a probability is rounded to 0 or 1
@@ -66,7 +66,7 @@ def _newton(
         wrong = expit(-margins)
         gradient = -c * (columns @ (signs * wrong))
         violation = _violations(gradient, weights).max()
-        if violation <= TOLERANCE:
+        if violation <= _TOLERANCE:
             return weights, True
         units = np.flatnonzero((weights != 0) | (np.abs(gradient) > 1))
         rows = columns[units]

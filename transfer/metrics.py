@@ -19,9 +19,9 @@ from sklearn.metrics import (
 
 from .regression import CONFIDENCE, accuracy_interval
 
-RESAMPLES = 1000
+_RESAMPLES = 1000
 COUNTS_AT_ONCE = 2**23  # of the texts in the draws: 64 MB
-AVERAGED = {
+_AVERAGED = {
     "f1": f1_score,
     "precision": precision_score,
     "recall": recall_score,
@@ -39,7 +39,7 @@ def describe_choices(
     are Wilson's, the others a bootstrap over texts.
     """
     result: dict[str, Any] = {"examples": len(labels), **metrics_of(labels, choices, len(classes))}
-    truth, predicted = (as_indicators(values, len(classes)) for values in (labels, choices))
+    truth, predicted = (_as_indicators(values, len(classes)) for values in (labels, choices))
     result |= bootstrap_intervals(truth, predicted, seed)
     if labels.ndim == 1:
         del result["jaccard_samples_interval"]  # with one label each it is the accuracy
@@ -67,8 +67,8 @@ def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[st
         "accuracy": float(np.mean(labels == choices)),
         "mcc": correlation(labels.ravel(), choices.ravel()),
     }
-    truth, predicted = (as_indicators(values, classes) for values in (labels, choices))
-    for name, score in AVERAGED.items():
+    truth, predicted = (_as_indicators(values, classes) for values in (labels, choices))
+    for name, score in _AVERAGED.items():
         for average in ("micro", "macro"):
             value = score(truth, predicted, average=average, zero_division=0.0)
             result[f"{name}_{average}"] = float(value)
@@ -78,7 +78,7 @@ def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[st
 def _describe_class(truth: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Return the metrics of one class against the rest: truth and predicted [N], 0 or 1."""
     accuracy = float(accuracy_score(truth, predicted))
-    scores = {name: float(s(truth, predicted, zero_division=0.0)) for name, s in AVERAGED.items()}
+    scores = {name: float(s(truth, predicted, zero_division=0.0)) for name, s in _AVERAGED.items()}
     return {
         "positives": int(truth.sum()),
         "accuracy": accuracy,
@@ -95,7 +95,7 @@ def correlation(truth: np.ndarray, predicted: np.ndarray) -> float:
     return float(matthews_corrcoef(truth, predicted))
 
 
-def as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
+def _as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
     """Return int64 [N, C], 0 or 1, for labels [N] or [N, C]."""
     return labels if labels.ndim == 2 else np.eye(classes, dtype=np.int64)[labels]
 
@@ -130,6 +130,6 @@ def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:
     rng, uniform = np.random.default_rng(seed), np.full(N, 1 / N)
     rows = max(1, COUNTS_AT_ONCE // N)
     return np.concatenate([
-        rng.multinomial(N, uniform, size=min(rows, RESAMPLES - start)) @ values
-        for start in range(0, RESAMPLES, rows)
+        rng.multinomial(N, uniform, size=min(rows, _RESAMPLES - start)) @ values
+        for start in range(0, _RESAMPLES, rows)
     ])  # fmt: skip

@@ -17,12 +17,12 @@ from model.layers.cells import layer_of
 from .regression import Examples, Regression
 
 BINS = 25
-WIDE = (7.0, 3.6)  # inches
+_WIDE = (7.0, 3.6)  # inches
 SMALL = (5.6, 3.6)  # letters stay readable on a phone
-TALL = (5.6, 4.6)  # with the legend below
+_TALL = (5.6, 4.6)  # with the legend below
 # Of medium lightness, for light and dark backgrounds; distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9822b", "#2f9e77", "#c0629c", "#8a8f98"
-COLORS = {"negative": ORANGE, "positive": BLUE}
+_COLORS = {"negative": ORANGE, "positive": BLUE}
 ORDERS = {"weight": ("largest L1 weight", BLUE), "accuracy": ("best by themselves", ORANGE)}
 CURVES = {
     "all_units": ("all units", BLUE),
@@ -30,7 +30,7 @@ CURVES = {
     "found_unit": ("one unit, found by these labels", GREEN),
     "tfidf": ("TF-IDF, words and pairs", PINK),
 }
-LEVELS = {"tfidf": ("TF-IDF", PINK), "majority": ("majority", GREY)}
+_LEVELS = {"tfidf": ("TF-IDF", PINK), "majority": ("majority", GREY)}
 INK = "#16181b"  # axes and letters: matplotlib's black is only for the data
 STYLE: Any = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
@@ -58,7 +58,7 @@ def weight_contributions(regression: Regression) -> np.ndarray:
 
 def legend(classes: Sequence[str]) -> list[str]:
     """Return the classes' names in a figure; two classes are named by their meaning."""
-    return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
+    return list(_COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
 def _literal(text: str) -> str:
@@ -68,7 +68,7 @@ def _literal(text: str) -> str:
 
 
 def unit_histogram(
-    unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
+    unit: int, examples: Examples, names: Sequence[str] = tuple(_COLORS)
 ) -> dict[str, Any]:
     """Count a unit's values by label, in bins that all labels share; names: one per label."""
     # fp32 cannot fit 25 bins between values that are nearly equal.
@@ -93,13 +93,13 @@ def draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
 ) -> Figure:
     """Draw every unit's contribution, [P * H]; `neuron`, a place among them, is highlighted."""
-    figure, axes = _axes("Weight by unit", WIDE)
+    figure, axes = _axes("Weight by unit", _WIDE)
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
     which, unit = divmod(neuron, len(contributions) // len(poolings))
     name, xlabel = f"unit {unit}", "unit"
     if len(poolings) > 1:
         name, xlabel = f"{name}, {poolings[which]}", f"units: {', '.join(poolings)}, side by side"
-    axes.annotate(name, (neuron, contributions[neuron]), fontsize=9, color=COLORS["negative"])
+    axes.annotate(name, (neuron, contributions[neuron]), fontsize=9, color=_COLORS["negative"])
     axes.axhline(0, linewidth=0.5, color="black")
     axes.set(xlabel=xlabel, ylabel="fraction of the weights (L2)")
     return figure
@@ -109,7 +109,7 @@ def draw_weights(
 def draw_histogram(
     histogram: dict[str, Any],
     unit: int,
-    size: tuple[float, float] = WIDE,
+    size: tuple[float, float] = _WIDE,
     *,
     pooling: str = "last",
     cell: str = "mlstm",
@@ -125,7 +125,7 @@ def draw_histogram(
     figure, axes = _axes("The unit by label", size)
     edges = polarity * np.array(histogram["edges"])[::polarity]
     for name in (name for name in histogram if name != "edges"):
-        color = COLORS.get(name)  # if absent, the next one of matplotlib's cycle
+        color = _COLORS.get(name)  # if absent, the next one of matplotlib's cycle
         counts = histogram[name][::polarity]
         axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=_literal(name))
     if cut is not None:
@@ -199,14 +199,14 @@ def _draw_curves(
     xlabel: str,
 ) -> Figure:
     """Draw accuracies over counts with their intervals, and a dotted line for each baseline."""
-    figure, axes = _axes(title, TALL)
+    figure, axes = _axes(title, _TALL)
     for name, (label, color) in styles.items():
         accuracies = [row["test_accuracy"] for row in curves[name]]
         axes.plot(counts, accuracies, ".-", color=color, label=label)
         low, high = zip(*(row[interval] for row in curves[name]), strict=True)
         axes.fill_between(counts, low, high, color=color, alpha=0.15, linewidth=0)
-    for name in (name for name in LEVELS if name in baselines):
-        label, color = LEVELS[name]
+    for name in (name for name in _LEVELS if name in baselines):
+        label, color = _LEVELS[name]
         level = baselines[name]["test_accuracy"]
         axes.axhline(level, color=color, linestyle=":", linewidth=1.2, label=label)
     axes.set(xscale="log", xlabel=xlabel, ylabel="test accuracy")

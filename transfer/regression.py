@@ -50,7 +50,6 @@ class Regression:
         return features @ self.coefficients.T + self.intercept
 
     def correct(self, examples: Examples) -> np.ndarray:
-        """Return which examples are classified correctly: bool [N]."""
         scores = self.decide(examples.features)
         choices = scores > 0 if scores.ndim == 1 else scores.argmax(1)
         return choices == examples.labels

@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-STANDARD_ERRORS = 2.0
+_STANDARD_ERRORS = 2.0
 
 
 def choose_threshold(
@@ -34,5 +34,5 @@ def choose_threshold(
     if metric == "accuracy":
         changed = (probabilities > cut) != (probabilities > 0.5)
         gain = int(scores.max() - scores[-1])
-        return cut if gain > STANDARD_ERRORS * np.sqrt(changed.sum()) else 0.5
+        return cut if gain > _STANDARD_ERRORS * np.sqrt(changed.sum()) else 0.5
     return cut

@@ -80,7 +80,6 @@ def _download(file: RemoteFile, path: Path, page: str) -> Path:
 
 
 def _fetch(file: RemoteFile, path: Path) -> None:
-    """Download a file and check it against its digest."""
     import pooch
 
     download = pooch.HTTPDownloader(

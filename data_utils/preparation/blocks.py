@@ -180,7 +180,6 @@ def _lines(block: Block) -> list[bytes]:
 
 
 def _lines_of_span(block: Block) -> bytes:
-    """Return the lines that begin in the span."""
     assert block.span is not None
     start, end = block.span
     with block.source.named_errors(), open(block.source.location, "rb") as file:
@@ -205,7 +204,6 @@ def _with_place(message: str, block: Block) -> str:
 
 
 def _newlines(block: Block) -> int:
-    """Return how many lines begin before the span."""
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
     with block.source.named_errors(), open(block.source.location, "rb") as file:
@@ -266,7 +264,6 @@ def _never(raw: Any) -> None:
 
 
 def _json_loads() -> Any:
-    """Return orjson's parser if it is installed."""
     try:
         from orjson import loads
     except ImportError:

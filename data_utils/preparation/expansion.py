@@ -41,7 +41,6 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
 
 
 def _named(argument: str) -> Iterable[Input]:
-    """Return the inputs that one argument stands for."""
     path = Path(argument)
     if "://" in argument or argument.lower().startswith("file:") or path.is_file():
         return [as_input(argument)]
@@ -137,14 +136,12 @@ def _some_of(names: Sequence[str]) -> str:
 
 
 def _readable(source: Input) -> Input:
-    """Return the input; InputError if it is not a file."""
     if not Path(source.location).is_file():
         raise _no_file(Path(source.location))
     return source
 
 
 def _no_file(path: Path) -> InputError:
-    """Return the error for a path that is neither a file nor a folder."""
     if path.exists():
         return InputError(f"{path}: is a pipe or a device, not a file; save its output as a file")
     return InputError(
@@ -153,7 +150,6 @@ def _no_file(path: Path) -> InputError:
 
 
 def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
-    """Yield each input once; log those that were named before."""
     seen: dict[tuple[int, int], str] = {}
     for source in inputs:
         stat = Path(source.location).stat()

@@ -60,10 +60,14 @@ from ..corpus import (
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
-from .merging import SORTED_BYTES, merge
-from .runs import Run, encode, find_repeats, holds_reviews, total_report
-from .tokenization import TOKENIZED_BYTES, tokenize
-from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
+from .runs import SORTED_BYTES, Run, encode, find_repeats, holds_reviews, merge, total_report
+from .vocabulary import (
+    TOKENIZED_BYTES,
+    TrainText,
+    VocabularyConfig,
+    make_tokenizer,
+    tokenize,
+)
 
 _TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
 _TRAINING_LOG = "training.log"  # of the vocabulary's trainer
@@ -127,7 +131,6 @@ class Preparation:
         text_profile(self.profile)
 
     def request(self) -> Request:
-        """Return what the encoding of a block depends on."""
         return Request(
             KeyChooser(self.text_key).requested,
             self.profile,

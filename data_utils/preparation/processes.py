@@ -11,8 +11,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
 from typing import TypeVar
 
-Piece = TypeVar("Piece")
-Result = TypeVar("Result")
+_Piece = TypeVar("_Piece")
+_Result = TypeVar("_Result")
 
 _AHEAD = 2  # queued pieces for each process, besides the current one
 # Spawned, not forked: in a fork of a process with threads, a lock may stay locked for ever.
@@ -36,8 +36,8 @@ def _end_with(parent: BaseProcess) -> None:
 
 
 def map_in_order(
-    work: Callable[[Piece], Result], pieces: Iterable[Piece], workers: int
-) -> Iterator[Result]:
+    work: Callable[[_Piece], _Result], pieces: Iterable[_Piece], workers: int
+) -> Iterator[_Result]:
     """Yield the result of each piece in order; every process has a few pieces in its queue.
 
     With one worker, this process does everything. Raises ChildProcessError if one was killed.
@@ -45,7 +45,7 @@ def map_in_order(
     if workers == 1:
         yield from map(work, pieces)
         return
-    under_way: deque[Future[Result]] = deque()
+    under_way: deque[Future[_Result]] = deque()
     with ProcessPoolExecutor(workers, CONTEXT, initializer=follow_parent) as pool:
         try:
             for piece in pieces:

@@ -1,10 +1,20 @@
-"""The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
+"""The vocabulary of a corpus, trained on a sample of its train split or taken from elsewhere.
+
+Then the text in its tokens, encoded in parallel: every review by itself, so neither the stretches
+nor the number of processes changes the result.
+"""
 
 import logging
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -13,6 +23,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.tokenizers import load_tokenizer
 from mlstm_sentiment.files.writer import open_work
+from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import Split
 from mlstm_sentiment.text.subwords import (
     SMALLEST_VOCABULARY,
@@ -22,14 +33,15 @@ from mlstm_sentiment.text.subwords import (
 )
 from mlstm_sentiment.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer
 
-from ..corpus import META_FILE, map_split
-from .processes import CONTEXT, follow_parent
+from ..corpus import META_FILE, SPLITS, map_split
+from .processes import CONTEXT, follow_parent, map_in_order
+from .runs import SplitWriter
 
 _MODEL_CONFIG = "config.json"
 _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 _LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
-_SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
+TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
 
 log = logging.getLogger(__name__)
 
@@ -169,54 +181,114 @@ def _train_in_process(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
     """Train in a separate process, which can be stopped at any time and shows its progress."""
-    receiver, sender = CONTEXT.Pipe(duplex=False)
-    arguments = (config, text, reviews, log_file, sender)
-    process = CONTEXT.Process(target=_train, args=arguments, daemon=True)
-    process.start()
-    sender.close()  # so that the end of the process is seen here
-    try:
-        with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
-            while not receiver.poll(_SECONDS_BETWEEN_LOOKS):
+    others = {*multiprocessing.active_children()}
+    with (
+        ProcessPoolExecutor(1, CONTEXT, initializer=follow_parent) as pool,
+        tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar,
+    ):
+        training = pool.submit(_train, config, text, reviews, log_file)
+        (trainer,) = {*multiprocessing.active_children()} - others
+        try:
+            while not wait([training], _SECONDS_BETWEEN_LOOKS).done:
                 bar.set_postfix_str(_last_line(log_file))
-        answer: bytes | InputError | OSError = receiver.recv()
-    except EOFError as error:
-        raise ChildProcessError(
-            "the process that trained the vocabulary was killed, perhaps because memory ran out; "
-            f"{_SMALLER_SAMPLE}"
-        ) from error
-    finally:
-        process.terminate()
-        process.join()
-    if isinstance(answer, bytes):
-        return answer
-    raise answer
+            return training.result()
+        except (MemoryError, BrokenProcessPool) as error:
+            raise ChildProcessError(
+                "the process that trained the vocabulary ended, perhaps because memory ran out; "
+                "run the same command with a smaller --tokenizer-sample: it continues from there"
+            ) from error
+        finally:
+            trainer.terminate()
 
 
-def _train(
-    config: VocabularyConfig,
-    text: TrainText,
-    reviews: np.ndarray,
-    log_file: Path,
-    answer: Connection,
-) -> None:
-    follow_parent()
-    try:
-        split = text.map()
-        ends = split.offsets[reviews + 1].tolist()
-        places = zip(split.offsets[reviews].tolist(), ends, strict=True)
-        texts = (split.tokens[start:end].tobytes() for start, end in places)
-        if config.tokenizer == "unigram":
-            texts = (piece for text in texts for piece in _pieces(text))
-        with open_work(log_file, "w", encoding="utf-8") as file:
-            vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
-        answer.send(vocabulary)
-    except (InputError, OSError) as error:
-        answer.send(error)
-    except MemoryError:
-        answer.send(ChildProcessError(f"too little memory for the vocabulary; {_SMALLER_SAMPLE}"))
+def _train(config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path) -> bytes:
+    split = text.map()
+    ends = split.offsets[reviews + 1].tolist()
+    places = zip(split.offsets[reviews].tolist(), ends, strict=True)
+    texts = (split.tokens[start:end].tobytes() for start, end in places)
+    if config.tokenizer == "unigram":
+        texts = (piece for text in texts for piece in _pieces(text))
+    with open_work(log_file, "w", encoding="utf-8") as file:
+        return train_vocabulary(texts, config.tokenizer, config.size, file)
 
 
 def _last_line(log_file: Path) -> str:
     """Return the trainer's last line of output, without its place in the source code."""
     lines = log_file.read_bytes().splitlines() if log_file.is_file() else []
     return lines[-1].decode("utf-8", "replace").rpartition("] ")[2][:70] if lines else ""
+
+
+class _Stretch(NamedTuple):
+    """Some reviews of a split of text."""
+
+    split: str
+    first: int
+    last: int  # exclusive
+
+
+def tokenize(
+    text: Path,
+    sizes: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    output: Path,
+    workers: int,
+    stretch_bytes: int = TOKENIZED_BYTES,
+) -> dict[str, Any]:
+    """Write the splits as tokens to `output`; return their entries for meta.json.
+
+    text: a folder of splits in bytes; sizes: their description by `merge`. tokenizer: of a
+    vocabulary. stretch_bytes: how much text is encoded at a time; it does not change the result.
+    """
+    splits = {name: _text_split(text, name, sizes) for name in SPLITS}
+    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name], stretch_bytes)]
+    with ExitStack() as stack:
+        writers = {
+            name: stack.enter_context(SplitWriter(output, name, splits[name].reviews))
+            for name in SPLITS
+        }
+        total = sum(len(split.tokens) for split in splits.values())
+        progress = stack.enter_context(ProgressBar("encoding", total))
+        vocabulary = tokenizer.kind, tokenizer.content
+        encode = partial(_encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
+        encoded = map_in_order(encode, stretches, workers)
+        for stretch, (content, lengths) in zip(stretches, encoded, strict=True):
+            writers[stretch.split].append(content, lengths)
+            offsets = splits[stretch.split].offsets
+            progress.advance(int(offsets[stretch.last] - offsets[stretch.first]))
+    return {
+        name: {**writers[name].size(), "tokens": writers[name].position, "bytes": len(split.tokens)}
+        for name, split in splits.items()
+    }
+
+
+def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
+    return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
+
+
+def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[_Stretch]:
+    # From 0 even if all reviews are empty.
+    goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
+    edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
+    for first, last in pairwise(edges):
+        yield _Stretch(name, first, last)
+
+
+def _encode_stretch(
+    stretch: _Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
+) -> tuple[bytes, np.ndarray]:
+    """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""
+    split = _text_split(text, stretch.split, sizes)
+    offsets = split.offsets[stretch.first : stretch.last + 1].tolist()
+    content = split.tokens[offsets[0] : offsets[-1]].tobytes()
+    places = pairwise(offset - offsets[0] for offset in offsets)
+    tokenizer = _loaded(*vocabulary)
+    encoded = [tokenizer.encode(content[start:end]) for start, end in places]
+    tokens = np.concatenate(encoded)
+    assert tokenizer.decode(tokens) == content, f"{stretch}: decoded tokens differ from the text"
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    return tokens.astype(tokenizer.dtype.newbyteorder("<")).tobytes(), lengths
+
+
+@lru_cache(maxsize=1)  # a process encodes many stretches
+def _loaded(kind: str, content: bytes) -> Tokenizer:
+    return SubwordTokenizer(kind, content)

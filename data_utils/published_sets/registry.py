@@ -16,7 +16,6 @@ AMAZON = {year: release for year, release in DATA["amazon"].items() if year != "
 
 
 def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
-    """Return the files and terms of a table of sets.toml."""
     return Dataset(
         entry["page"],
         entry["terms"],

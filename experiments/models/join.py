@@ -27,8 +27,8 @@ from data_utils.corpus import (
     open_corpus,
     tokens_file,
 )
-from data_utils.preparation.merging import SplitWriter
 from data_utils.preparation.preparation import check_seed, new_corpus
+from data_utils.preparation.runs import SplitWriter
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import whole_folder

@@ -55,7 +55,6 @@ class Machine(NamedTuple):
 
 
 def _this_machine() -> Machine:
-    """Return what torch reports about this machine."""
     mps = torch.backends.mps
     built = torch.version.cuda is not None or torch.version.hip is not None
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -20,12 +20,6 @@ from ..state import IGNORED, State, summation_dtype
 
 
 @torch.inference_mode()
-def prepare_weights(model: LanguageModel) -> Weights:
-    """Return a model's weights, packed for inference, to reuse between calls."""
-    return model.prepare_weights()
-
-
-@torch.inference_mode()
 def read(
     model: LanguageModel,
     sequences: Sequence[np.ndarray],
@@ -47,7 +41,7 @@ def read(
     """Process N texts, tokens [n] each, as `Engine.read` does.
 
     batch_size, block: rows and tokens processed together; they change the speed, not the results.
-    weights: from `prepare_weights`; None: prepared for this call. Memory does not grow with the
+    weights: prepared in inference mode; None: prepared for this call. Memory does not grow with the
     lengths, but for `units` and `bits`.
     """
     L, H = model.config.layers, model.config.hidden_size

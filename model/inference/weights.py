@@ -8,24 +8,14 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mlstm_sentiment.engine.interface import Reading, TextModel
-from mlstm_sentiment.engine.kinds import Pooling
-from mlstm_sentiment.engine.request import Clamp, Familiarity, excess_of
-from mlstm_sentiment.engine.stored import (
-    StoredWeights,
-    check_vocabulary,
-    new_digest,
-    read_description,
-)
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.quantization import quantize
 from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from mlstm_sentiment.files.tokenizers import save_tokenizer
 from mlstm_sentiment.files.writer import write_json
@@ -36,9 +26,15 @@ from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig, Precision
 from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
-from .devices import DeviceName, choose_device
-from .features import clamped, prepare_weights, read
 from .tensors import check_finite, save_tensors
+
+# What reads a model, or reads with one, is imported by who does that; training only writes.
+if TYPE_CHECKING:
+    from mlstm_sentiment.engine.interface import Reading, TextModel
+    from mlstm_sentiment.engine.kinds import Pooling
+    from mlstm_sentiment.engine.request import Clamp, Familiarity
+
+    from .devices import DeviceName
 
 
 @dataclass(frozen=True)
@@ -86,19 +82,24 @@ class LoadedModel:
         key = (self.model, self.model.dtype)
         if key not in self._prepared:
             self._prepared.clear()
-            self._prepared[key] = prepare_weights(self.model)
+            with torch.inference_mode():
+                self._prepared[key] = self.model.prepare_weights()
         return self._prepared[key]
 
     def read(
         self,
         texts: Sequence[str] | Sequence[np.ndarray],
-        pooling: Sequence[Pooling] = ("last", "mean"),
+        pooling: "Sequence[Pooling]" = ("last", "mean"),
         *,
-        familiarity: Familiarity | None = None,
+        familiarity: "Familiarity | None" = None,
         bits: bool = False,
         **options: Any,
-    ) -> Reading:
+    ) -> "Reading":
         """Process N texts, and return what was asked for; see `Engine.read` and `features.read`."""
+        from mlstm_sentiment.engine.request import excess_of
+
+        from .features import read
+
         sequences = [
             text if isinstance(text, np.ndarray) else self.encode(checked_texts([text])[0])
             for text in texts
@@ -118,16 +119,20 @@ class LoadedModel:
         return replace(reading, unfamiliar=unfamiliar)
 
     @torch.inference_mode()
-    def initial_state(self, texts: int = 1, clamp: Clamp | None = None) -> State:
+    def initial_state(self, texts: int = 1, clamp: "Clamp | None" = None) -> State:
         """Return the state before any text, of so many texts; a clamped unit has its value."""
+        from .features import clamped
+
         if clamp is not None:
             self.model.config.check_clamp(clamp.unit, clamp.layer)
         return clamped(self.model.initial_state(texts), clamp)
 
     def advance(
-        self, state: State, tokens: Sequence[np.ndarray], clamp: Clamp | None = None
+        self, state: State, tokens: Sequence[np.ndarray], clamp: "Clamp | None" = None
     ) -> State:
         """Return the state after more tokens: an array [n] for each of the state's texts."""
+        from .features import read
+
         reading = read(
             self.model, tokens, initial=state, final=True, clamp=clamp, weights=self._weights
         )
@@ -190,6 +195,8 @@ def save_model(
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
     if quantized:
+        from mlstm_sentiment.files.quantization import quantize
+
         integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
         tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
     save_tensors(folder / WEIGHTS_FILE, tensors)
@@ -217,7 +224,7 @@ def load_model(
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
-    device: DeviceName = "auto",
+    device: "DeviceName" = "auto",
 ) -> LoadedModel:
     """Load a trained model, with its tokenizer and text profile.
 
@@ -231,6 +238,10 @@ def load_model(
         loaded = load_model("default")
         features = SentimentFeaturizer(loaded).transform(["so good"])
     """
+    from mlstm_sentiment.engine.stored import StoredWeights, check_vocabulary, read_description
+
+    from .devices import choose_device
+
     follow_quota()
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
@@ -252,13 +263,15 @@ def load_model(
 
 
 def adapted(
-    loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
+    loaded: LoadedModel, precision: Precision | None, device: "DeviceName" = "auto"
 ) -> LoadedModel:
     """Return a loaded model in another precision or on another device, and leave the original.
 
     precision: None: the model's own. device: "auto" or None: where the model is. The two share
     weights unless the device differs.
     """
+    from .devices import choose_device
+
     model, here = loaded.model, loaded.model.embedding.weight.device
     target = here if device in ("auto", None) else choose_device(device)
     if target.type != here.type or target.index not in (None, here.index):
@@ -270,7 +283,7 @@ def adapted(
     return replace(loaded, model=model)
 
 
-def untrained_like(model: TextModel, seed: int) -> LoadedModel:
+def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
     """Return an untrained model of the same architecture, on the same device."""
     fields = {"backend": "auto", **asdict(model.architecture)}
     config = ModelConfig(**fields)
@@ -302,6 +315,8 @@ def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
 
     dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
     """
+    from mlstm_sentiment.engine.stored import new_digest
+
     digest = new_digest(model.config, str(dtype or model.dtype))
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode() + tensor.cpu().numpy().tobytes())

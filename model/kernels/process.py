@@ -23,7 +23,6 @@ def own_process() -> None:
 
 
 def owns_process() -> bool:
-    """Return whether this process runs one of our commands."""
     return _owned
 
 

@@ -143,3 +143,14 @@ class Member {
     }
   }
 };
+
+// Call work(member) on each of `count` threads, which share the work.
+template <typename Work>
+void together(int64_t count, Work work) {
+  Barrier barrier;
+  std::vector<Hand> hands(std::max<int64_t>(count, 1));
+  in_team(count, [&](int64_t thread, int64_t threads) {
+    Member member(thread, threads, barrier, hands.data());
+    work(member);
+  });
+}

@@ -28,11 +28,9 @@ class Factors(NamedTuple):
     h0: Tensor  # [B, H], before the window
 
     def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_h [4H, H]."""
         return summed_product(self.dz[:, rows], self.m)
 
     def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_mh [H, H]."""
         T, _, H = self.h.shape
         gradient = summed_product(self.d_recurrent[0, :, rows], self.h0)
         if T > 1:
@@ -63,7 +61,7 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
     return product(a.t(), b)
 
 
-class WeightProducts(Protocol):
+class _WeightProducts(Protocol):
     """The interface of factors in any layout."""
 
     def grad_w_h(self, rows: slice = ...) -> Tensor: ...
@@ -84,14 +82,14 @@ class DeferredWeightGradients:
         self.grad_w_mh: list[Product] = []
         self.grad_w_h: list[Product] = []
 
-    def add(self, factors: WeightProducts) -> None:
+    def add(self, factors: _WeightProducts) -> None:
         """Take the factors of a window's gradients; they stay in memory until computed."""
         self.grad_w_mh.append(factors.grad_w_mh)
         self.grad_w_h.append(factors.grad_w_h)
 
 
 def weight_gradients(
-    factors: WeightProducts, deferred: DeferredWeightGradients | None
+    factors: _WeightProducts, deferred: DeferredWeightGradients | None
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return d W_mh [H, H] and d W_h [4H, H]; or defer them, and return None for both.
 

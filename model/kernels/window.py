@@ -43,7 +43,6 @@ def linear_into_pooled_buffer(x: Tensor, w: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a [..., K] times b [K, N]."""
     out = pooled_empty(*a.shape[:-1], b.shape[1], dtype=a.dtype)
     torch.mm(a.reshape(-1, len(b)), b, out=out.view(-1, b.shape[1]))
     return out

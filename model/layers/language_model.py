@@ -230,7 +230,6 @@ def build_model(
 
 
 def parameter_count(architecture: Architecture) -> int:
-    """Return the number of parameters of a model."""
     config = ModelConfig(**{"backend": "auto", **asdict(architecture)})
     with torch.device("meta"):  # without memory for them
         return sum(parameter.numel() for parameter in LanguageModel(config).parameters())

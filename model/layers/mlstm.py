@@ -20,7 +20,7 @@ from .recurrence import implementation_title, pack, recur
 MOST_TABULATED = 1024
 
 
-class MlstmWeights(NamedTuple):
+class _MlstmWeights(NamedTuple):
     """The weights with the weight norm applied, cast to the compute dtype."""
 
     w_x: Tensor  # [5H, E]  input to m (first H rows) and to the gates i f u o
@@ -53,7 +53,6 @@ class MlstmLayer(RecurrentLayer):
 
     @classmethod
     def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return layer `index` of a model with this config."""
         return cls(
             config.input_size(index),
             config.hidden_size,
@@ -80,15 +79,15 @@ class MlstmLayer(RecurrentLayer):
 
     def prepare_weights(
         self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
-    ) -> MlstmWeights:
+    ) -> _MlstmWeights:
         """Apply weight norm and cast to the compute dtype; arguments as in `RecurrentLayer`."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
-            return MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
+            return _MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
         packed = _pack(self.backend, w_mh, w_h, w_x)
-        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed))
+        return _MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed))
 
     def _with_per_gate_gradients(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
@@ -110,7 +109,6 @@ class MlstmLayer(RecurrentLayer):
             yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
         return implementation_title(self.backend, w_mh)
 
@@ -119,11 +117,11 @@ class MlstmLayer(RecurrentLayer):
         h = torch.zeros(lanes, len(self.w_mh), dtype=dtype, device=device)
         return State(h, h.to(accumulation_dtype(dtype)))
 
-    def forward(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: _MlstmWeights) -> tuple[Tensor, State]:
         """Project the inputs [T, B, E] of the window, then run the recurrence."""
         return _recur(self.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x))
 
-    def project_vocabulary(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
+    def project_vocabulary(self, embedding: Tensor, weights: _MlstmWeights) -> Tensor:
         """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
         If V is above MOST_TABULATED, a window repeats few tokens. They are then projected as they
@@ -132,7 +130,7 @@ class MlstmLayer(RecurrentLayer):
         return F.linear(embedding, weights.w_x) if len(embedding) <= MOST_TABULATED else embedding
 
     def forward_tokens(
-        self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
+        self, tokens: Tensor, table: Tensor, state: State, weights: _MlstmWeights
     ) -> tuple[Tensor, State]:
         """Same as forward(embedding[tokens]), from projected inputs where the table has them."""
         if len(table) > MOST_TABULATED:

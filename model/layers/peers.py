@@ -28,7 +28,6 @@ class _TorchLayer(RecurrentLayer):
 
     @classmethod
     def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return a layer of the config's sizes."""
         return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
@@ -48,7 +47,6 @@ class _TorchLayer(RecurrentLayer):
         return [weight.to(dtype) for weight in module.parameters()]
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Name the only implementation."""
         return f"torch.nn.{self.kind.__name__}"
 
 
@@ -86,7 +84,6 @@ class GruLayer(_TorchLayer):
     kind = nn.GRU
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return h, zeros."""
         return State(torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device))
 
     def forward(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:

@@ -19,7 +19,7 @@ from .layer import PerGateParameters, RecurrentLayer
 _WIDER = 4  # the feed-forward part's width, as a multiple of H
 _SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
 
-LayerWeights = dict[str, Tensor]  # by the parameter's name
+_LayerWeights = dict[str, Tensor]  # by the parameter's name
 
 
 class TransformerLayer(RecurrentLayer):
@@ -77,17 +77,15 @@ class TransformerLayer(RecurrentLayer):
 
     def prepare_weights(
         self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
-    ) -> LayerWeights:
+    ) -> _LayerWeights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
     def implementation(self, dtype: torch.dtype) -> str:
-        """Name the only implementation."""
         return "torch's scaled dot-product attention"
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state before any position."""
         past = torch.zeros(lanes, self.context * self.hidden_size, dtype=dtype, device=device)
         return State(
             torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device),
@@ -96,7 +94,7 @@ class TransformerLayer(RecurrentLayer):
             count=torch.zeros(lanes, 1, dtype=torch.long, device=device),
         )
 
-    def forward(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: _LayerWeights) -> tuple[Tensor, State]:
         """Read x [T, B, E], or the residual stream [T, B, H] of the layer before.
 
         Returns h [T, B, H], of the last layer in the compute dtype, and the state after it.
@@ -122,7 +120,7 @@ class TransformerLayer(RecurrentLayer):
         )
         return h, after
 
-    def _norm(self, name: str, x: Tensor, weights: LayerWeights) -> Tensor:
+    def _norm(self, name: str, x: Tensor, weights: _LayerWeights) -> Tensor:
         weight, bias = weights[f"{name}.weight"], weights[f"{name}.bias"]
         return F.layer_norm(x, weight.shape, weight, bias)
 

@@ -106,16 +106,16 @@ def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
 SCORED_SLOWLY = """
 import runpy, sys, time
 from pathlib import Path
-from model.inference import scoring
-costs_of = scoring.token_costs
-def costs_of_slowly(model, sequences, **options):
-    for costs in costs_of(model, sequences, **options):
+from model.inference import features
+read = features.read
+def read_slowly(model, sequences, **options):
+    if "advance" in options:
         Path({mark!r}).touch()
         for _ in range(600):
             time.sleep(0.1)
             options["advance"](0)
-        yield costs
-scoring.token_costs = costs_of_slowly
+    return read(model, sequences, **options)
+features.read = read_slowly
 sys.path[0] = ""
 sys.argv = {words!r}
 runpy.run_path("main.py", run_name="__main__")

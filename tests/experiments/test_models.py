@@ -21,7 +21,7 @@ from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import encode_split
-from model.inference.scoring import token_costs
+from model.inference.features import read
 from model.inference.weights import LoadedModel, save_model
 from tests.support.heads import regression
 from tests.support.runs import done, run, small_run
@@ -76,7 +76,7 @@ def test_near_copies_are_counted_and_scored_apart(small_model):
     assert (counts["characters"], counts["characters_of_copies"]) == (sizes.sum(), sizes[0])
     loaded = LoadedModel(small_model, text_profile("raw"), Path())
     bits = near_copies.scored(loaded, split, is_copy)
-    ((_, (costs,)),) = token_costs(small_model, [split.tokens[: sizes[0]]], batch_size=1)
+    (costs,) = read(small_model, [split.tokens[: sizes[0]]], bits=True).token_bits
     assert bits["bits_of_copies"] == pytest.approx(costs.sum() / sizes[0], rel=1e-5)
     assert near_copies.scored(loaded, split, ~is_copy)["bits_of_others"] == bits["bits_of_copies"]
     without_copies = near_copies.scored(loaded, split, np.zeros(3, bool))

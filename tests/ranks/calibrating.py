@@ -1,6 +1,6 @@
 """Ranks that measure their machine for the planner; the main one prints its cluster file."""
 
-from scaling.calibration import calibrate
+from experiments.scaling.calibration import calibrate
 from training.parallel.distributed import launched
 
 if __name__ == "__main__":

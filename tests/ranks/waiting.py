@@ -12,7 +12,7 @@ import torch
 from data_utils.corpus import open_corpus
 from mlstm_sentiment.engine import sampling
 from mlstm_sentiment.errors import InputError
-from model.inference import scoring
+from model.inference import features
 from tests.support.runs import ROOT
 from tests.support.trainers import make_trainer
 from training.evaluation import EvaluateConfig, evaluate_split
@@ -23,7 +23,7 @@ from training.trainer import Diverged
 TIMEOUT = 3.0  # seconds
 PIECE = 0.5
 PIECES = 8
-token_costs = scoring.token_costs
+read = features.read
 
 
 def written_slowly(*args, **kwargs):
@@ -41,12 +41,12 @@ def failing(*args, **kwargs):
 
 
 def scored_slowly(model, sequences, **options):
-    """Score as `token_costs` does, and pause in between."""
-    for costs in token_costs(model, sequences, **options):
-        for _ in range(PIECES):
-            time.sleep(PIECE)
-            options["advance"](0)
-        yield costs
+    """Score as `read` does, and pause after it."""
+    reading = read(model, sequences, **options)
+    for _ in range(PIECES):
+        time.sleep(PIECE)
+        options["advance"](0)
+    return reading
 
 
 if __name__ == "__main__":
@@ -63,7 +63,7 @@ if __name__ == "__main__":
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
             print(f"rank {world.rank} learned of the failure")
-        scoring.token_costs = scored_slowly
+        features.read = scored_slowly
         bits, characters = evaluate_split(
             trainer.model, corpus.splits["valid"], lanes=1, world=world
         )

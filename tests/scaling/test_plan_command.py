@@ -6,10 +6,10 @@ import pytest
 
 from configs.command import parse
 from configs.toml_file import read_toml
+from experiments.scaling.calibration import calibrate
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from scaling import comparison
-from scaling.calibration import calibrate
 from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES

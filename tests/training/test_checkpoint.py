@@ -179,12 +179,10 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
         ({"lanes": 3000}, "data.lanes is 3000, was 3; put the old value back"),
         ({"hidden_size": 16}, "model.hidden_size is 16, was 8; put the old value back"),
         ({"cell": "lstm"}, "model.cell is lstm, was mlstm; put the old value back"),
-        ({"name": "muon"}, "[optim] describes another optimiser, muon; put the old value back"),
-        ({"name": "sgd"}, "[optim] describes another optimiser, sgd; put the old value back"),
+        ({"name": "muon"}, "optim.name is muon, was adam; put the old value back"),
         (
-            {"lanes": 2, "name": "muon"},
-            "data.lanes is 2, was 3, [optim] describes another optimiser, muon; put the old "
-            "values back",
+            {"lanes": 2, "name": "sgd"},
+            "data.lanes is 2, was 3, optim.name is sgd, was adam; put the old values back",
         ),
     ],
 )

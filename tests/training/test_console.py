@@ -145,7 +145,7 @@ def paced(clock, *lines):
     pace, estimates = Pace(clock), []
     for step, seconds, pause in lines:
         clock.now += seconds + pause
-        estimates.append(pace.seconds_per_step(step, seconds))
+        estimates.append(pace.seconds_per_step(step))
     return estimates
 
 

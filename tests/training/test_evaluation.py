@@ -13,7 +13,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import Split, encode_split
 from mlstm_sentiment.text.tokenizer import BYTES
-from model.inference import scoring as network_scoring
+from model.inference import features
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.support.loaded import as_loaded
@@ -183,13 +183,13 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
 def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
     """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
     seen, matmul = [], torch.backends.cuda.matmul
-    before, costs = matmul.allow_bf16_reduced_precision_reduction, network_scoring.token_costs
+    before, costs = matmul.allow_bf16_reduced_precision_reduction, features.read
 
     def noting(*arguments, **options):
         seen.append(matmul.allow_bf16_reduced_precision_reduction)
         return costs(*arguments, **options)
 
-    monkeypatch.setattr(network_scoring, "token_costs", noting)
+    monkeypatch.setattr(features, "read", noting)
     model = build_model(ModelConfig(hidden_size=8), seed=0)
     evaluate_split(model, smaller_split, lanes=2, world=ALONE)
     assert seen == [False]

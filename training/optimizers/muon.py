@@ -36,7 +36,6 @@ class Muon(SkipsOverflows, torch.optim.Muon):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every matrix that has a gradient."""
         overflow = self.overflowed()
         if overflow is True:
             return

@@ -31,7 +31,7 @@ _APEX_HAS = ("adam", "adamw", "lamb")
 MOST_STEPS = 10**9  # of a run; in a longer one, the last rates would round to zero
 _SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
-Decay = Literal["linear", "constant"]
+_Decay = Literal["linear", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Schedule:
 
     peak: float
     steps: int  # the planned length of the run
-    decay: Decay = "linear"
+    decay: _Decay = "linear"
     warmup: float = 0.0
     hold: float = 0.0
     cooldown: range | None = None  # its steps
@@ -100,7 +100,7 @@ class OptimConfig:
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3; the windows of
     a step (parallel.windows_per_step) do not count. If some lanes have ended, the rate of a step is
     scaled by the fraction of a full window that is read."""
-    decay: Decay = "linear"
+    decay: _Decay = "linear"
     """linear: the rate falls to zero at the end of the run. constant: it stays at its peak."""
     warmup: Fraction = 0.0
     """Fraction of the steps over which the rate rises from zero."""

@@ -45,11 +45,9 @@ class AdasumExchange(Exchange):
 
     @property
     def sent_bytes(self) -> float:
-        """The bytes that this rank has sent so far."""
         return self.adasum.sent_bytes
 
     def lanes_averaged(self, lanes: int) -> float:
-        """Return the lanes of one rank."""
         return lanes / self.world.size
 
     def gradient_scale(self, batches: Sequence[Batch]) -> Tensor:
@@ -86,13 +84,10 @@ def _check_pairs(ranks: int) -> None:
 
 
 class AdasumStates(OptimizerStates):
-    """One optimiser state per rank."""
-
     def __init__(self, world: World):
         super().__init__(world.size, world.rank)
 
     def reason_against(self, saved: int) -> str:
-        """Say how many processes to start."""
         return (
             f"under Adasum each rank has its own optimiser state; the checkpoint has {saved}, this "
             f"run {self.count}; start {saved} processes"

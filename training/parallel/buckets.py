@@ -1,4 +1,4 @@
-"""The mean of all ranks' gradients, sent bucket by bucket while backward computes the rest."""
+"""The mean of all ranks' gradients, sent during backward in buckets, or after it in one piece."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 
 from .distributed import World
-from .strategy import Clock, Exchange, ring_bytes
+from .strategy import Clock, Exchange, broadcast_parameters, gradients_of, ring_bytes
 
 LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
 
@@ -27,7 +27,6 @@ class BucketSender:
     """
 
     def __init__(self, world: World, dtype: torch.dtype):
-        """Take the dtype in which gradients travel."""
         self.ranks, self.dtype = world.size, dtype
         self.clock = Clock(world.device)
         self.payload = 0  # bytes that this rank has put into all-reduces
@@ -81,7 +80,6 @@ class BucketedExchange(Exchange):
 
     @property
     def sent_bytes(self) -> float:
-        """The bytes that this rank has sent so far, in a ring."""
         return ring_bytes(self.sender.ranks, self.sender.payload)
 
     @contextmanager
@@ -106,3 +104,35 @@ class _Leaves(nn.Module):
 
     def forward(self) -> None:
         """Compute nothing."""
+
+
+class FlatExchange(Exchange):
+    """Nothing is sent while backward computes."""
+
+    def __init__(self, model: LanguageModel, world: World, dtype: torch.dtype):
+        super().__init__(model, world)
+        self.dtype = dtype
+        self.payload = 0  # bytes that this rank has put into all-reduces
+        broadcast_parameters(model)
+
+    @property
+    def sent_bytes(self) -> float:
+        return ring_bytes(self.world.size, self.payload)
+
+    @contextmanager
+    def during_backward(self) -> Iterator[None]:
+        yield
+        self.clock.begin()
+        self._send()
+        self.clock.end()
+
+    def _send(self) -> None:
+        gradients = gradients_of(self.model)
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        travelling = flat.to(self.dtype)
+        self.payload += travelling.nbytes
+        dist.all_reduce(travelling)
+        flat.copy_(travelling).div_(self.world.size)
+        sizes = [gradient.numel() for gradient in gradients]
+        for gradient, part in zip(gradients, flat.split(sizes), strict=True):
+            gradient.copy_(part.view_as(gradient))

@@ -60,7 +60,6 @@ class LaneSplit:
     """Splits lanes evenly among ranks; `parallel.shares` overrides this."""
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
-        """Return a rank's contiguous slice of the items."""
         return slice(rank * items // ranks, (rank + 1) * items // ranks)
 
     def rebalanced(self, speeds: Sequence[float], lanes: int) -> "LaneSplit | None":
@@ -87,7 +86,6 @@ class World:
         return self.rank == 0
 
     def own_slice(self, items: int) -> slice:
-        """Return this rank's contiguous slice of `items`."""
         return self.slice_of(self.rank, items)
 
     def slice_of(self, rank: int, items: int) -> slice:
@@ -172,7 +170,6 @@ class WaitingTogether:
         self._barrier_time = time.monotonic()
 
     def working(self) -> None:
-        """Synchronize if that is due."""
         if time.monotonic() - self._barrier_time >= self._every:
             self._all_finished(False)
 

@@ -97,11 +97,9 @@ def make_exchange(
     if world.size == 1:
         return Exchange(model, world)
     dtype = DTYPES.get(config.compression, torch.float32)
+    from .buckets import BucketedExchange, BucketSender, FlatExchange
+
     if config.flat:
-        from .flat import FlatExchange
-
         return FlatExchange(model, world, dtype)
-    from .buckets import BucketedExchange, BucketSender
-
     sender = BucketSender(world, dtype)
     return BucketedExchange(model, world, sender, config.bucket_cap_mb, loss_of_one_token)

@@ -18,7 +18,6 @@ class Shares(LaneSplit):
     numbers: tuple[float, ...]
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
-        """Return a rank's contiguous slice of the items."""
         ends = [0, *accumulate(apportion(items, self.numbers))]
         return slice(ends[rank], ends[rank + 1])
 
@@ -30,11 +29,9 @@ class _MeasuredShares(LaneSplit):
     now: LaneSplit = EVEN
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
-        """Return a rank's contiguous slice of the items."""
         return self.now(rank, ranks, items)
 
     def rebalanced(self, speeds: Sequence[float], lanes: int) -> "_MeasuredShares | None":
-        """Return shares in proportion to the speeds, if they would save enough time."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
         shares = rebalanced_shares(speeds, [own.stop - own.start for own in slices], lanes)
         return None if shares is None else _MeasuredShares(Shares(shares))

@@ -37,7 +37,7 @@ from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 GROUP_STEP = "group_step"
 _NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
-DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
+_DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ def load_optimizers(
     Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
     read and write beyond a tensor that is too small.
     """
-    needed = {name: t for name, t in tensors.items() if name.split(".")[-1] not in DISPLAY_ONLY}
+    needed = {name: t for name, t in tensors.items() if name.split(".")[-1] not in _DISPLAY_ONLY}
     check_tensors(source, needed, flatten_optimizers(optimizers), "the optimiser has")
     never_negative = {name for name in needed if name.split(".")[-1] in _NEVER_NEGATIVE}
     check_not_negative(source, needed, never_negative)
@@ -203,7 +203,7 @@ def _named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tupl
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         for index, entries in optimizer.state_dict()["state"].items():
             for name, value in entries.items():
-                if isinstance(value, Tensor) and name not in DISPLAY_ONLY:
+                if isinstance(value, Tensor) and name not in _DISPLAY_ONLY:
                     yield f"{first + index}.{name}", value
 
 

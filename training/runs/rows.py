@@ -35,7 +35,6 @@ class RowWriter:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         with suppress(OSError):  # a failed write was reported when it happened
             self._file.close()
 

@@ -39,7 +39,7 @@ KINDS = {
 }
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
-Directory = TypeVar("Directory", bound="RunDirectory")
+_Directory = TypeVar("_Directory", bound="RunDirectory")
 
 
 class RunDirectory:
@@ -61,31 +61,11 @@ class RunDirectory:
                 "name another folder"
             ) from error
         self.folder = folder
-
-    @property
-    def config(self) -> Path:
-        """The settings of the run; a folder that has them holds a run."""
-        return self.folder / "config.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object per row."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Folders to resume from."""
-        return self.folder / "checkpoint"
-
-    @property
-    def model(self) -> Path:
-        """The best model so far, by the validation set."""
-        return self.folder / "model"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files."""
-        return self.folder / "tensorboard"
+        self.config = folder / "config.toml"  # the settings; a folder that has them holds a run
+        self.metrics = folder / "metrics.jsonl"  # one JSON object per row
+        self.checkpoints = folder / "checkpoint"  # folders to resume from
+        self.model = folder / "model"  # the best so far, by the validation set
+        self.tensorboard = folder / "tensorboard"  # event files
 
     @classmethod
     def files(cls) -> Contents:
@@ -141,7 +121,7 @@ class PretrainingDirectory(RunDirectory):
 
 
 @contextmanager
-def lock_new_run(run: Directory) -> Iterator[Directory]:
+def lock_new_run(run: _Directory) -> Iterator[_Directory]:
     """Lock the folder of a new run; InputError if something is in it."""
     with lock_folder(run.folder):
         run.check_empty()
@@ -163,7 +143,7 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 
 
 @contextmanager
-def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
+def lock_run(run: _Directory, patience: float = 0.0) -> Iterator[_Directory]:
     """Lock the folder of a run that may exist already, and remove incomplete files left by a kill.
 
     patience: as in `lock_folder`. Raises InputError if the folder holds something but no run of

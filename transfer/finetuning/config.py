@@ -1,7 +1,7 @@
 """How a model is fine-tuned."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from mlstm_sentiment.bounds import (
     Bound,
@@ -11,17 +11,33 @@ from mlstm_sentiment.bounds import (
     PositiveInt,
     check_bounds,
 )
-from mlstm_sentiment.errors import InputError
-
-if TYPE_CHECKING:
-    from .heads import HeadsConfig
+from mlstm_sentiment.errors import InputError, checked_whole
 
 # Options of a model that learns together with the heads.
-ENCODER_OPTIONS = ("encoder_factor", "window")
+_ENCODER_OPTIONS = ("encoder_factor", "window")
+
+_MOST_UNITS = 1 << 20
+_MOST_LAYERS = _MOST_HEADS = 1 << 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class FinetuningConfig:
+class HeadsConfig:
+    """The shape of the layers between a text's features and its classes."""
+
+    hidden_layers: tuple[Annotated[int, Bound(min=1, max=_MOST_UNITS)], ...] = ()
+    """Sizes of hidden layers between the features and the heads; none: the heads are linear."""
+    heads_per_class: Annotated[int, Bound(min=1, max=_MOST_HEADS)] = 1
+    """Heads for each class, whose probabilities are averaged."""
+    dropout: Fraction = 0.1
+    """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuningConfig(HeadsConfig):
     """Heads, rates and losses."""
 
     epochs: PositiveInt = 5
@@ -45,33 +61,16 @@ class FinetuningConfig:
     lm_weight: NonNegativeFloat = 0.0
     """Weight of the language model's loss on the same texts (nats per token); Kant et al. 2018
     took 0.02."""
-    hidden_layers: tuple[int, ...] = ()
-    """Sizes of hidden layers between the features and the heads."""
-    heads_per_class: int = 1
-    """Heads for each class, whose probabilities are averaged."""
-    dropout: float = 0.1
-    """Fraction of the inputs of every layer of the heads that is left out in training."""
     seed: Annotated[int, Bound(min=0, below=2**32)] = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        super().__post_init__()
         if self.freeze and self.lm_weight:
             raise InputError("freeze leaves nothing for lm_weight to change")
-        unused = [n for n in ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
+        unused = [n for n in _ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
             raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
-        self.heads()
-
-    def heads(self) -> "HeadsConfig":
-        """Return the shape of the heads; InputError if it is out of bounds."""
-        from .heads import HeadsConfig
-
-        return HeadsConfig(
-            hidden_layers=self.hidden_layers,
-            heads_per_class=self.heads_per_class,
-            dropout=self.dropout,
-        )
 
     @classmethod
     def of(cls, options: Any) -> "FinetuningConfig":

@@ -70,15 +70,9 @@ class FinetuningDirectory(RunDirectory):
     def __init__(self, folder: Path):
         super().__init__(folder)
         self.origin = describe_origin()  # of the command that began the run
-
-    @property
-    def results(self) -> Path:
-        return self.folder / "results.json"
-
-    @property
-    def choices(self) -> Path:
-        """The predicted classes of the texts of val and test: int64 [N], or [N, C] of 0 and 1."""
-        return self.folder / "choices.npz"
+        self.results = folder / "results.json"
+        # The predicted classes of the texts of val and test: int64 [N], or [N, C] of 0 and 1.
+        self.choices = folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
         """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""

@@ -45,7 +45,6 @@ class LearningEncoder:
             return encode(texts, self.model, self.window, self.predicts)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return float32 [N, F], without a gradient."""
         return read_features(self.model, name, sequences)
 
 
@@ -59,12 +58,10 @@ class FrozenEncoder:
         self._cache: dict[str, np.ndarray] = {}
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
-        """Look up the features of training texts."""
         features = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
         return Encoded(features, features.new_zeros(()), 0)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return float32 [N, F] of the split with this name."""
         if name not in self._cache:
             self._cache[name] = self._compute(name, sequences)
         return self._cache[name]

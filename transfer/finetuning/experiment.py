@@ -84,7 +84,7 @@ def make_finetuner(
     """Build the model and the heads that learn, on their device, from a seed."""
     model = loaded.model.to(device)
     sizes = model.config.hidden_size, len(task.classes)
-    heads = build_heads(config.heads(), *sizes, config.seed).to(device)
+    heads = build_heads(config, *sizes, config.seed).to(device)
     encoder: FrozenEncoder | LearningEncoder
     if config.freeze:
         frozen = replace(loaded, model=model)

@@ -1,39 +1,18 @@
 """Heads that learn, in torch: hidden layers, then several linear heads for every class."""
 
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mlstm_sentiment.bounds import Bound, Fraction, check_bounds
-from mlstm_sentiment.errors import checked_whole
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.kinds import tuned_steps
 
-# As in model/layers/config.py.
-MOST_UNITS = 1 << 20
-MOST_LAYERS = MOST_HEADS = 1 << 10
-SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is not amplified
+from .config import HeadsConfig
 
-
-@dataclass(frozen=True, kw_only=True)
-class HeadsConfig:
-    """The shape of the layers between a text's features and its classes."""
-
-    hidden_layers: tuple[Annotated[int, Bound(min=1, max=MOST_UNITS)], ...] = ()
-    """Sizes of hidden layers between the features and the heads; none: the heads are linear."""
-    heads_per_class: Annotated[int, Bound(min=1, max=MOST_HEADS)] = 1
-    """Heads for each class, whose probabilities are averaged."""
-    dropout: Fraction = 0.1
-    """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
+_SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is not amplified
 
 
 class Heads(nn.Module):
@@ -61,7 +40,7 @@ class Heads(nn.Module):
     def standardize_by(self, features: Tensor) -> None:
         """Take center and scale from features [N, F] of the training set."""
         scale = features.std(0, correction=0)
-        scale = scale.clamp(min=SMALLEST_SCALE * float(scale.median()))
+        scale = scale.clamp(min=_SMALLEST_SCALE * float(scale.median()))
         self.center.copy_(features.mean(0))
         self.scale.copy_(scale.where(scale > 0, 1))
 

@@ -36,7 +36,7 @@ from .heads import Heads
 from .task import Task
 
 POOL = 100  # batches that are sorted together, at most
-STATISTICS_TEXTS = 2048  # of the training set, to standardise features
+_STATISTICS_TEXTS = 2048  # of the training set, to standardise features
 
 
 @dataclass
@@ -112,7 +112,7 @@ class Finetuner:
     def _features_of_train(self) -> Tensor:
         """Return the features that some training texts have now, [N, F]."""
         order = np.random.default_rng(self.config.seed).permutation(len(self.task.train))
-        rows = order[:STATISTICS_TEXTS]
+        rows = order[:_STATISTICS_TEXTS]
         if isinstance(self.encoder, FrozenEncoder):
             features = self.encoder.features("train", self.task.train)[rows]
         else:

@@ -96,7 +96,6 @@ def refit_intercept(regression: Regression, examples: Examples) -> Regression:
 def _accuracies(
     sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray
 ) -> dict[str, float]:
-    """Fit each method on some rows of train; return the accuracies on test."""
     _, val, test = examples
     train = examples[0].subset(rows)
     regression = fit_regression(train, val)

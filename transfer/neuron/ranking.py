@@ -56,7 +56,6 @@ class Ranking:
 
 
 def rank_units(train: Examples, regression: Regression) -> Ranking:
-    """Measure every unit on a training set of two classes."""
     cuts = fit_cuts(train)
     areas = per_feature_auc(train.features, train.labels == 1)
     return Ranking(cuts, cuts.accuracies(train), areas, regression.positive_weights())

@@ -139,7 +139,6 @@ def moving_words(results: Results, most: int = 5) -> list[tuple[str, list[str]]]
 
 
 def _cell(results: Results) -> str:
-    """Return the name of the model's cell in its configuration."""
     return str(results["model"]["architecture"].get("cell", "mlstm"))
 
 

@@ -35,7 +35,7 @@ from .top_activations import find_top_activations
 
 FORMAT_VERSION = 1
 TOP = 10  # units listed of each order
-FEWEST = 10  # labels to begin with, unless --labels says others
+_FEWEST = 10  # labels to begin with, unless --labels says others
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ def _check_study(
     check_bounds(options, "--")
     check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)
-    counts = sorted(set(options.labels)) or round_counts(most, FEWEST)
+    counts = sorted(set(options.labels)) or round_counts(most, _FEWEST)
     if counts[0] < 2 or counts[-1] > most:
         raise InputError(f"--labels must be between 2 and {most}, the number of training examples")
     return counts
@@ -116,7 +116,6 @@ def _check_study(
 def _transferred(
     transfer: Transfer, ranking: Ranking, unit: int, options: StudyOptions
 ) -> dict[str, Any]:
-    """Return the accuracies of the regressions on all units and on the unit alone."""
     train, val, test = transfer.examples
     whole = transfer.regression
     alone = transfer.neuron

@@ -20,10 +20,10 @@ SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
 RARE = 5  # words seen less often are not averaged
 MOST_CHARACTERS = 200_000  # searched for moments: a few minutes for any size of the set
-TEXT_WINDOW = 600  # characters shown of a long text, its end
+_TEXT_WINDOW = 600  # characters shown of a long text, its end
 CONTEXT = (90, 30)  # characters shown before a moment's word and after it
-WORD = re.compile(r"\S+\s*")
-CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word, without other characters around it
+_WORD = re.compile(r"\S+\s*")
+_CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # of a word, without other characters around it
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _sample(texts: Sequence[str], rows: np.ndarray, seed: int, most_characters: 
 
 def jumps_of(trace: UnitTrace, row: int = 0) -> list[Jump]:
     """Return every word of a text with the first unit's change over it."""
-    spans = [match.span() for match in WORD.finditer(trace.text)]
+    spans = [match.span() for match in _WORD.finditer(trace.text)]
     ends = [float(trace.before[0]), *(float(trace.values[stop - 1, 0]) for _, stop in spans)]
     return [
         Jump(row, start, stop, after - before)
@@ -134,7 +134,7 @@ def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
 
 def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
     """Return the words, lower-cased, that occur RARE times or more and move the unit most."""
-    cores = [CORE.search(texts[jump.row][jump.start : jump.stop].lower()) for jump in jumps]
+    cores = [_CORE.search(texts[jump.row][jump.start : jump.stop].lower()) for jump in jumps]
     words = pd.DataFrame({
         "word": [core[0] if core else None for core in cores],
         "change": [jump.change for jump in jumps],
@@ -151,7 +151,7 @@ def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, lis
 
 
 def _end_of_text(trace: UnitTrace, row: int, test: LabelledSet) -> dict[str, Any]:
-    return _piece(trace, row, test, max(len(trace.text) - TEXT_WINDOW, 0), len(trace.text))
+    return _piece(trace, row, test, max(len(trace.text) - _TEXT_WINDOW, 0), len(trace.text))
 
 
 def _moment(trace: UnitTrace, jump: Jump, test: LabelledSet) -> dict[str, Any]:

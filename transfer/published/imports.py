@@ -1,29 +1,37 @@
-"""Imports published weights, and checks that they predict plain English, or proteins."""
+"""Imports published weights, and checks that they predict plain English, or proteins.
+
+A tensor that is read is already named and laid out as in `LanguageModel.state_dict()`, [out, in];
+only the four blocks of its gates may be in another order.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
-from model.inference.scoring import token_costs
+from model.inference.features import read
 from model.inference.tensors import check_finite
+from model.kernels.process import follow_quota
+from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 
-from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
 from .unirep import read_unirep
 
+_GateOrder = Literal["ifou", "ifuo"]
+_OURS: _GateOrder = "ifuo"
+_GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
 _PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 _IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
 FRAME = b"\n "  # both codes put this before a review
 _DISTINCT_BITS = 0.3  # the margin by which one gate order must beat the other
-WeightsLayout = Literal["openai", "nvidia", "unirep"]
 _PLAUSIBLE_RESIDUE = 4.19  # bits; what amino acids cost by their frequency alone
 # Human ubiquitin and cytochrome c, and the lysozyme of hen's egg.
 _PROTEINS = (
@@ -57,23 +65,19 @@ class Imported:
     warnings: tuple[str, ...]  # each says what is implausible
 
 
-def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+_Finding = tuple[bool, str]  # whether it is plausible, and what to say of it
+
+
+def import_openai(folder: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import OpenAI's numbered .npy files; `auto` means i f o u, as in their code."""
-    tensors = read_openai(folder)
-    check_finite(folder, tensors)
-    order: GateOrder = "ifou" if gate_order == "auto" else gate_order
-    model = assemble(tensors, order)
+    model, order = _assembled(folder, read_openai(folder), gate_order)
     bits = _bits_on_plain_english(model)
+    provenance = _provenance("openai", folder, model, order) | _measured(bits)
     findings = [_check_gains(model), _check_bits(bits)]
-    return Imported(
-        model,
-        _provenance("openai", folder, model, order) | _measured(bits),
-        (f"gate order {order}", *(text for plausible, text in findings if plausible)),
-        tuple(text for plausible, text in findings if not plausible),
-    )
+    return _with_findings(model, provenance, [f"gate order {order}"], findings)
 
 
-def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+def import_nvidia(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import a .pt file of NVIDIA's: a language model or a classifier.
 
     auto: 257 tokens mean the code of 2019 and so i f u o; with 256 the order that predicts plain
@@ -81,13 +85,12 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     """
     weights = read_nvidia(path)
     check_finite(path, weights.tensors)
-    remarks = _describe(weights)
     if gate_order == "auto":
         order, reason = _find_order(path, weights)
-        remarks.append(f"gate order {order}: {reason}")
+        remarks = [*_describe(weights), f"gate order {order}: {reason}"]
     else:
         order = gate_order
-        remarks.append(f"gate order {order}, as asked")
+        remarks = [*_describe(weights), f"gate order {order}, as asked"]
     model = assemble(weights.tensors, order)
     provenance = _provenance("nvidia", path, model, order)
     provenance |= {"symbols": weights.tokens, "decoder": weights.has_decoder}
@@ -98,41 +101,77 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
         )
         return Imported(model, provenance, tuple(remarks), (warning,))
     bits = _bits_on_plain_english(model)
-    plausible, text = _check_bits(bits)
-    if plausible:
-        return Imported(model, provenance | _measured(bits), (*remarks, text), ())
-    return Imported(model, provenance | _measured(bits), tuple(remarks), (text,))
+    return _with_findings(model, provenance | _measured(bits), remarks, [_check_bits(bits)])
 
 
-def import_unirep(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+def import_unirep(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import UniRep's model_weights.npz; `auto` means i f o u, as in its code."""
-    tensors = read_unirep(path)
-    check_finite(path, tensors)
-    order: GateOrder = "ifou" if gate_order == "auto" else gate_order
-    model = assemble(tensors, order)
+    model, order = _assembled(path, read_unirep(path), gate_order)
     bits = _bits(model, _PROTEINS, frame=b"\n")
-    remarks, warnings = [f"gate order {order}"], []
-    if bits <= _PLAUSIBLE_RESIDUE:
-        remarks.append(f"plausible: {bits:.2f} bits per amino acid on three proteins")
-    else:
-        warnings.append(
-            f"implausible: {bits:.2f} bits per amino acid on three proteins, where their frequency "
-            f"alone gives {_PLAUSIBLE_RESIDUE}: another --gate-order, or damaged weights"
+    on = f"{bits:.2f} bits per amino acid on three proteins"
+    finding = (True, f"plausible: {on}")
+    if not bits <= _PLAUSIBLE_RESIDUE:
+        finding = (
+            False,
+            f"implausible: {on}, where their frequency alone gives {_PLAUSIBLE_RESIDUE}: another "
+            "--gate-order, or damaged weights",
         )
     provenance = _provenance("unirep", path, model, order)
-    if math.isfinite(bits):  # JSON has no NaN
-        provenance |= {"bits_per_amino_acid": round(bits, 4)}
-    return Imported(model, provenance, tuple(remarks), tuple(warnings))
+    provenance |= _measured(bits, "bits_per_amino_acid")
+    return _with_findings(model, provenance, [f"gate order {order}"], [finding])
 
 
-IMPORTERS: dict[WeightsLayout, Callable[..., Imported]] = {
+IMPORTERS: dict[str, Callable[..., Imported]] = {
     "openai": import_openai,
     "nvidia": import_nvidia,
     "unirep": import_unirep,
 }
 
 
-def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
+def assemble(tensors: Mapping[str, Tensor], order: _GateOrder) -> LanguageModel:
+    """Build the model from a complete set of tensors, whose shapes have been checked."""
+    follow_quota()
+    hidden_size, input_size = tensors["layers.0.w_mx"].shape
+    config = ModelConfig(
+        hidden_size=hidden_size,
+        embedding_size=input_size,
+        layers=sum(name.endswith(".w_mh") for name in tensors),
+        weight_norm="layers.0.g_mh" in tensors,
+    )
+    with torch.device("meta"):
+        model = LanguageModel(config)
+    ordered = dict(tensors)
+    for name, tensor in tensors.items():
+        if order != _OURS and name.split(".")[-1] in _GATED:
+            first, second, third, fourth = tensor.chunk(4)
+            ordered[name] = torch.cat([first, second, fourth, third])
+    model.load_state_dict(ordered, assign=True)
+    return model.eval()
+
+
+def _assembled(
+    source: Path, tensors: Mapping[str, Tensor], order: _GateOrder | Literal["auto"]
+) -> tuple[LanguageModel, _GateOrder]:
+    check_finite(source, tensors)
+    chosen: _GateOrder = "ifou" if order == "auto" else order
+    return assemble(tensors, chosen), chosen
+
+
+def _with_findings(
+    model: LanguageModel,
+    provenance: Mapping[str, Any],
+    remarks: Sequence[str],
+    findings: Sequence[_Finding],
+) -> Imported:
+    return Imported(
+        model,
+        provenance,
+        (*remarks, *(text for plausible, text in findings if plausible)),
+        tuple(text for plausible, text in findings if not plausible),
+    )
+
+
+def _find_order(path: Path, weights: NvidiaWeights) -> tuple[_GateOrder, str]:
     if weights.tokens == 257:
         return "ifuo", "257 tokens are the code of 2019"
     if not weights.has_decoder:
@@ -140,15 +179,14 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
             f"{path}: files with 256 tokens have either gate order, and a file without a decoder "
             "does not show which; give --gate-order ifou or ifuo"
         )
-    bits = {
-        order: _bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS
-    }
+    orders = get_args(_GateOrder)
+    bits = {order: _bits_on_plain_english(assemble(weights.tensors, order)) for order in orders}
     return _order_by_bits(path, bits)
 
 
-def _order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
+def _order_by_bits(path: Path, bits: Mapping[_GateOrder, float]) -> tuple[_GateOrder, str]:
     """Return the better order and a remark; InputError, naming the file, if neither is better."""
-    better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
+    better, worse = sorted(bits, key=bits.__getitem__)
     measured = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that NaN fails.
     if not (bits[better] <= _PLAUSIBLE_BITS and bits[worse] - bits[better] >= _DISTINCT_BITS):
@@ -172,7 +210,7 @@ def _describe(weights: NvidiaWeights) -> list[str]:
     return remarks
 
 
-def _check_gains(model: LanguageModel) -> tuple[bool, str]:
+def _check_gains(model: LanguageModel) -> _Finding:
     difference = _gains_difference(model)
     if difference <= _IDENTITY_TOLERANCE:
         return True, "plausible: the gains of wmx and wmh are equal, as in OpenAI's 11.npy, 12.npy"
@@ -182,7 +220,7 @@ def _check_gains(model: LanguageModel) -> tuple[bool, str]:
     )
 
 
-def _check_bits(bits: float) -> tuple[bool, str]:
+def _check_bits(bits: float) -> _Finding:
     if bits <= _PLAUSIBLE_BITS:
         return True, f"plausible: {bits:.2f} bits per character on plain English"
     return False, (
@@ -193,7 +231,7 @@ def _check_bits(bits: float) -> tuple[bool, str]:
 
 
 def _provenance(
-    layout: WeightsLayout, source: Path, model: LanguageModel, order: GateOrder
+    layout: str, source: Path, model: LanguageModel, order: _GateOrder
 ) -> dict[str, Any]:
     return {
         "imported_from": layout,
@@ -203,23 +241,20 @@ def _provenance(
     }
 
 
-def _measured(bits: float) -> dict[str, float]:
-    """Return the measurements without NaN, which JSON cannot represent."""
-    return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}
+def _measured(bits: float, name: str = "plain_english_bits_per_character") -> dict[str, float]:
+    """Return the measurement; nothing if it is NaN, which JSON cannot represent."""
+    return {name: round(bits, 4)} if math.isfinite(bits) else {}
 
 
 def _bits_on_plain_english(model: LanguageModel) -> float:
-    """Return bits per character on a few plain sentences."""
     return _bits(model, PLAIN_ENGLISH, FRAME)
 
 
 def _bits(model: LanguageModel, passages: Sequence[str], frame: bytes) -> float:
     """Return bits per character of passages, each from the zero state, without their frame."""
     sequences = [np.frombuffer(frame + text.encode(), dtype=np.uint8) for text in passages]
-    costs: list[np.ndarray] = []
-    for _, batch in token_costs(model, sequences, batch_size=len(sequences)):
-        costs += (cost[len(frame) :] for cost in batch)
-    return float(np.concatenate(costs).mean())
+    costs = read(model, sequences, bits=True).token_bits or []
+    return float(np.concatenate([cost[len(frame) :] for cost in costs]).mean())
 
 
 def _gains_difference(model: LanguageModel) -> float:

@@ -100,7 +100,6 @@ def _open(path: Path) -> np.ndarray:
 
 
 def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
-    """Return the tensor of each file, by its order and shape."""
     files = list(shapes)
     E, H = _sizes(folder, shapes)
     blocks = _count_blocks(folder, shapes, H)

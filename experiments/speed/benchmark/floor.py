@@ -14,16 +14,11 @@ import torch
 from torch import Tensor
 
 from model.kernels.amx.library import runs_on_tiles
-from model.kernels.amx.products import (
-    RepeatedProduct,
-    StreamedProduct,
-    SummedProduct,
-    blocks_of,
-    lay_right,
-)
+from model.kernels.amx.products import blocks_of, lay_right
 from model.kernels.triton.graphs import Capture, CudaCapture
 
 from .problem import Problem, Sizes
+from .tiles import RepeatedProduct, StreamedProduct, SummedProduct
 from .timing import CpuTimed, fastest
 from .vectors import RepeatedOnVectors
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def _tile_library() -> ctypes.CDLL | None:
     """Return the library for Intel AMX, or its emulation; None without AMX."""
     if emulates_amx():
-        return _emulated_library()
+        return compiled(SOURCE, _FUNCTION, emulated=True)
     return _library_for_amx() if has_amx() else None
 
 
@@ -49,7 +49,7 @@ def build_for_tiles() -> ctypes.CDLL | None:
     None, after a warning, also if the compiler knows no such instructions.
     """
     try:
-        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX), function=_FUNCTION))
+        library = load(Build(SOURCE, _options(emulated=False), function=_FUNCTION))
     except ERRORS as error:
         _log.warning(
             "the recurrence runs without Intel AMX: compiling for it failed "
@@ -62,12 +62,18 @@ def build_for_tiles() -> ctypes.CDLL | None:
 
 
 @cache
-def _emulated_library() -> ctypes.CDLL:
-    """Return the library with its tile instructions in plain C++: slow, for tests anywhere."""
+def compiled(source: Path, function: str, *, emulated: bool) -> ctypes.CDLL:
+    """Return a library of C++ for tiles; emulated: with their instructions in plain C++."""
+    return load(Build(source, _options(emulated=emulated), function=function))
+
+
+def _options(*, emulated: bool) -> tuple[str, ...]:
+    if not emulated:
+        return (*_OPTIONS, *_AVX512, *_AMX)
     vectors = vector_options()
     if "-mavx512f" in vectors and has_instructions("avx512_bf16"):
         vectors = _AVX512
-    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors), function=_FUNCTION))
+    return (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors)
 
 
 def call(name: str, arguments: ctypes.Structure) -> None:

@@ -36,7 +36,6 @@ class _TiledFactors(NamedTuple):
     h_before: Tensor
 
     def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_h [4H, H]."""
         H = self.sizes[2]
         start, stop, _ = rows.indices(4 * H)
         gates = range(start // H, -(-stop // H))
@@ -44,7 +43,6 @@ class _TiledFactors(NamedTuple):
         return product[start - gates.start * H :][: stop - start]
 
     def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
-        """Return these rows of d W_mh [H, H]."""
         return self._product(self.d_recurrent, self.h_before, range(1), 1)[rows]
 
     def _product(self, a: Tensor, b: Tensor, parts: range, all_parts: int) -> Tensor:
@@ -106,7 +104,7 @@ class Table(NamedTuple):
     x_block: int  # from one block of units to the next
 
 
-class Saved(NamedTuple):
+class _Saved(NamedTuple):
     """What forward keeps for backward; K is the number of blocks of units."""
 
     c: Tensor  # [T + 1, K, B, 32] fp32, before each byte and at the end
@@ -195,7 +193,7 @@ def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
     return Table(blocks, R, 5 * BLOCK, BLOCK, R * 5 * BLOCK)
 
 
-class Projected(NamedTuple):
+class _Projected(NamedTuple):
     """Inputs that are projected byte by byte; D is their number in blocks."""
 
     x: Tensor  # [T, B in whole blocks, E], padded with zeros
@@ -203,7 +201,7 @@ class Projected(NamedTuple):
     w_x: Tensor  # [5H, E]
 
     @classmethod
-    def of(cls, x: Tensor, w_x: Tensor) -> "Projected":
+    def of(cls, x: Tensor, w_x: Tensor) -> "_Projected":
         """Arrange x [T, B, E]."""
         T, B, E = x.shape
         D, rows = blocks_of(E), blocks_of(B) * BLOCK
@@ -222,9 +220,9 @@ class Projected(NamedTuple):
         return {"packed_x": packed, "d_x_m_rows": d_x_m_rows}
 
 
-def _empty_saved(T: int, B: int, H: int) -> Saved:
+def _empty_saved(T: int, B: int, H: int) -> _Saved:
     K, dtype = blocks_of(H), torch.bfloat16
-    return Saved(
+    return _Saved(
         pooled_empty(T + 1, K, B, BLOCK, dtype=torch.float32),
         pooled_empty(T, K, B, BLOCK, dtype=dtype),
         pooled_empty(T, K, B, 4, BLOCK, dtype=dtype),
@@ -237,8 +235,8 @@ def _forward(
     *,
     w_x: Tensor | None = None,
     packed: Tensor | None = None,
-    saved: Saved | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Table | Projected]:
+    saved: _Saved | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Table | _Projected]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
     T, B, H = inputs.sizes
     read = _as_read(inputs, w_x)
@@ -269,9 +267,9 @@ def _holds_panels(packed: Tensor | None, H: int, w_x: Tensor | None) -> TypeGuar
     return w_x is None or len(packed) == _panels(H, w_x.shape[1])
 
 
-def _as_read(inputs: Inputs, w_x: Tensor | None) -> Table | Projected:
+def _as_read(inputs: Inputs, w_x: Tensor | None) -> Table | _Projected:
     if w_x is not None:
-        return Projected.of(inputs.x, w_x)
+        return _Projected.of(inputs.x, w_x)
     return _in_blocks(inputs.x, inputs.indices, inputs.sizes[2])
 
 
@@ -296,13 +294,15 @@ class _TiledMlstm(torch.autograd.Function):
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         indices, w_mh, w_h, *rest = ctx.saved_tensors
-        fields = len(Saved._fields)
-        saved, read = Saved(*rest[:fields]), ctx.read_as(*rest[fields:], *ctx.strides)
+        fields = len(_Saved._fields)
+        saved, read = _Saved(*rest[:fields]), ctx.read_as(*rest[fields:], *ctx.strides)
         (T, B, H), K = ctx.sizes, blocks_of(ctx.sizes[2])
         dz, m, d_recurrent = (_empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = _TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
         dh0 = w_h.new_empty(B, H)
-        dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
+        dc = saved.c.new_zeros(B, H)
+        if dc_last is not None:
+            dc.copy_(dc_last)
         of_x = _empty_gradients_of_x(ctx.sizes, read, indices)
         _call(
             "backward",
@@ -322,18 +322,14 @@ class _TiledMlstm(torch.autograd.Function):
             **of_x,
             **saved._asdict(),
         )
-        d_w_x = factors.grad_w_x(of_x["d_x_m"], read.x) if isinstance(read, Projected) else None
+        d_w_x = factors.grad_w_x(of_x["d_x_m"], read.x) if isinstance(read, _Projected) else None
         d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         dx, db = _gradients_of_x(of_x, H)
         return d_w_x, None, dx, None, dh0, dc, d_w_mh, d_w_h, db
 
 
-def _contiguous_copy(tensor: Tensor) -> Tensor:
-    return tensor.clone(memory_format=torch.contiguous_format)
-
-
 def _empty_gradients_of_x(
-    sizes: tuple[int, int, int], read: Table | Projected, indices: Tensor | None
+    sizes: tuple[int, int, int], read: Table | _Projected, indices: Tensor | None
 ) -> dict[str, Tensor]:
     """Return memory for d x and partial sums of d b; with indices, d x is by row of the table."""
     T, B, H = sizes
@@ -347,7 +343,7 @@ def _empty_gradients_of_x(
         "dx": pooled_empty(T, B, columns, dtype=torch.bfloat16),
         "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
     }
-    if isinstance(read, Projected):
+    if isinstance(read, _Projected):
         buffers |= {"d_x_m": _empty_factor(T, B, K), **read.scratch()}
     return buffers
 
@@ -364,7 +360,7 @@ def _gradients_of_x(buffers: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]
 def _call(
     name: str,
     sizes: tuple[int, ...],
-    read: Table | Projected | None = None,
+    read: Table | _Projected | None = None,
     **tensors: Tensor | None,
 ) -> None:
     """Call a pass of tiles.cpp on the tensors, named as the fields of the struct Window.
@@ -379,7 +375,7 @@ def _call(
         pooled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
     )
     fields["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
-    if isinstance(read, Projected):
+    if isinstance(read, _Projected):
         fields |= {"inputs": read.inputs, "w_x": read.w_x}
         numbers["E"] = read.x.shape[-1]
     elif read is not None:

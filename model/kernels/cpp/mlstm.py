@@ -103,10 +103,6 @@ def forward(
     return h, h[-1].clone(), c[-1].clone(), (c, recurrent, gates)
 
 
-def _contiguous_copy(tensor: Tensor) -> Tensor:
-    return tensor.clone(memory_format=torch.contiguous_format)
-
-
 class _CompiledMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -129,7 +125,9 @@ class _CompiledMlstm(torch.autograd.Function):
         dx = pooled_empty(T, B, 5 * H, dtype=x.dtype)
         d_recurrent, m = (pooled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
         dh0 = torch.empty_like(h0)
-        dc = torch.zeros_like(c0) if dc_last is None else _contiguous_copy(dc_last)
+        dc = torch.zeros_like(c0)
+        if dc_last is not None:
+            dc.copy_(dc_last)
         db = c0.new_zeros(torch.get_num_threads(), 4 * H)
         call(
             "backward",

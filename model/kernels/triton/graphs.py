@@ -68,7 +68,7 @@ def graphed_forward(
 
 
 @dataclass
-class CapturedForward:
+class _CapturedForward:
     """The forward pass, captured with its own memory, to be replayed for one window at a time."""
 
     owner: "Graphs"  # which gets it back
@@ -79,7 +79,7 @@ class CapturedForward:
 
 
 @dataclass
-class Captured(CapturedForward):
+class _Captured(_CapturedForward):
     """Both passes, captured in the same way."""
 
     output_grads: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
@@ -169,7 +169,7 @@ class Graphs:
         self._size, self._coming, self._times = size, None, 0
         return True
 
-    def give_back(self, captured: CapturedForward) -> None:
+    def give_back(self, captured: _CapturedForward) -> None:
         """Take back passes whose results are no longer needed; drop those of a size not kept."""
         with self._lock:
             idle = self.idle.get(captured.key)
@@ -181,7 +181,7 @@ class Graphs:
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
         return tensors, self._capture.stream(inputs.h0.device)
 
-    def _captured(self, inputs: Inputs, key: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable) -> _CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
         forward, replay = self._capture(partial(run_forward, own, save=True), device)
         grads = (torch.zeros_like(forward.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
@@ -189,7 +189,9 @@ class Graphs:
             lambda: _flat(run_backward(own, forward, *grads)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
-        return Captured(self, key, own, forward, replay, grads, gradients, factors, replay_backward)
+        return _Captured(
+            self, key, own, forward, replay, grads, gradients, factors, replay_backward
+        )
 
 
 class InferenceGraphs(Graphs):
@@ -210,13 +212,13 @@ class InferenceGraphs(Graphs):
         super().__init__(capture, steady)
         self.piece = piece
 
-    def _captured(self, inputs: Inputs, key: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable) -> _CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
             work = partial(run_forward, own, save=False)
             activations, replay = self._capture(work, inputs.x.device)
-        return CapturedForward(self, key, own, activations, replay)
+        return _CapturedForward(self, key, own, activations, replay)
 
 
 _shared_graphs = Graphs()  # of all threads
@@ -279,7 +281,7 @@ def _flat(results: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
 class _Lease:
     """Holds a captured window until its backward pass is done or abandoned."""
 
-    def __init__(self, captured: Captured):
+    def __init__(self, captured: _Captured):
         self.captured = captured
 
     def __del__(self) -> None:
@@ -301,7 +303,7 @@ class _LeasedFactors(Factors):
 class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, captured: Captured, deferred: DeferredWeightGradients | None, *tensors: Tensor
+        ctx: Any, captured: _Captured, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         ctx.lease, ctx.deferred = _Lease(captured), deferred
         _copy(Inputs(*tensors), captured.inputs)

@@ -152,20 +152,14 @@ def test_what_stops_the_trainer_is_said_here(tmp_path):
         make_tokenizer(config, text, seed=0, log_file=tmp_path)
 
 
-def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
-    def exhaust(*_):
-        raise MemoryError
+def exhaust(*_):
+    raise MemoryError
 
-    monkeypatch.setattr(vocabulary, "follow_parent", lambda: None)
-    monkeypatch.setattr(vocabulary, "train_vocabulary", exhaust)
-    receiver, sender = multiprocessing.Pipe(duplex=False)
-    (tmp_path / "train.bin").write_bytes(b"a")
-    np.array([0, 1]).tofile(tmp_path / "train.offsets")
-    text = TrainText(tmp_path, reviews=1, bytes=1)
-    vocabulary._train(
-        VocabularyConfig(tokenizer="bpe"), text, np.array([0]), tmp_path / "log", sender
-    )
-    assert "too little memory" in str(receiver.recv())
+
+def test_too_little_memory_for_the_trainer_is_said(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_train", exhaust)  # in a process of its own
+    with pytest.raises(ChildProcessError, match=r"memory ran out.*--tokenizer-sample"):
+        prepare_corpus([source], tmp_path / "out")
 
 
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):

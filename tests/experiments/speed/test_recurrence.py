@@ -31,8 +31,8 @@ from experiments.speed.benchmark.recurrence import (
     saved_bytes,
 )
 from experiments.speed.benchmark.step import BACKWARD, PARTS, REST, spans_of
+from experiments.speed.benchmark.tiles import StreamedProduct, SummedProduct
 from experiments.speed.benchmark.vectors import has_vectors_for
-from model.kernels.amx.products import StreamedProduct, SummedProduct
 from model.kernels.weight_gradients import PRODUCT
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.kernels.compiled import KERNELS, skip_unless_it_runs

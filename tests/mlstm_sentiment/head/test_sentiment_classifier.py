@@ -13,7 +13,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import find_classifier, save_head
 from mlstm_sentiment.text.profiles import text_profile
-from model.inference.scoring import token_costs
+from model.inference.features import read
 from model.inference.weights import load_model, save_model
 from tests.mlstm_sentiment.head.conftest import TEXTS, fitted
 from tests.support.heads import regression
@@ -185,9 +185,8 @@ def test_bits_per_character_are_those_of_predicting_the_text(folder):
     loaded = load_model(folder)
     answers = SentimentClassifier.from_pretrained(folder, bits=True).predict_all(TEXTS)
     sequences = list(map(loaded.encode, TEXTS))
-    expected = np.empty(len(TEXTS))
-    for rows, costs in token_costs(loaded.model, sequences, batch_size=3):
-        expected[rows] = [cost.mean() for cost in costs]
+    costs = read(loaded.model, sequences, bits=True, batch_size=3).token_bits
+    expected = [cost.mean() if len(cost) else np.nan for cost in costs]
     np.testing.assert_allclose(answers.bits_per_character, expected, rtol=1e-5)
     # Nobody has measured what is familiar to this model; what is too short is known.
     assert answers.unfamiliar.tolist() == [None if text else True for text in TEXTS]

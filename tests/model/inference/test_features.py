@@ -14,7 +14,6 @@ from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import clamped, features_in_order, read
-from model.inference.scoring import token_costs
 from model.layers import language_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import MOST_LOGITS, build_model
@@ -78,9 +77,7 @@ def test_one_reading_gives_features_and_what_predicting_costs(small_model, seque
     assert features.dtype == np.float32
     assert sum(counts) == sum(map(len, sequences))
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
-    bits = np.empty(len(sequences))
-    for rows, costs in token_costs(small_model, sequences, batch_size=2):
-        bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
+    bits = read(small_model, sequences, bits=True, batch_size=2).bits
     np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
@@ -92,9 +89,7 @@ def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
 
 
 def test_costs_are_the_bits_of_every_byte(small_model, sequences):
-    costs = {}
-    for rows, batch in token_costs(small_model, sequences, batch_size=4, block=9):
-        costs |= dict(zip(rows.tolist(), batch, strict=True))
+    costs = read(small_model, sequences, bits=True, batch_size=4, block=9).token_bits
     for row, sequence in enumerate(sequences):
         tokens = torch.from_numpy(sequence.astype(np.int64))
         with torch.no_grad():
@@ -107,8 +102,8 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
 
 def costs_of(model, sequences):
     """Return the bits of every token, one text after the other, and the bits of every text."""
-    (_, costs), *_ = token_costs(model, sequences, batch_size=len(sequences))
-    return np.concatenate(costs), read(model, sequences, bits=True).bits
+    reading = read(model, sequences, bits=True, batch_size=len(sequences))
+    return np.concatenate(reading.token_bits), reading.bits
 
 
 def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
@@ -140,7 +135,7 @@ def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
     with torch.inference_mode():
         logits, _ = small_model(tokens[:, :-1], small_model.initial_state(64))
         nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
-    (_, costs), *_ = token_costs(small_model, sequences, batch_size=64)
+    costs = read(small_model, sequences, bits=True, batch_size=64).token_bits
     np.testing.assert_array_equal(np.stack(costs)[:, 1:], (nats / math.log(2)).numpy())
 
 

@@ -15,7 +15,7 @@ from model.kernels import process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from tests.support.runs import ROOT
-from transfer.published.gates import assemble
+from transfer.published.imports import assemble
 
 CGROUPS = Path("/sys/fs/cgroup")
 

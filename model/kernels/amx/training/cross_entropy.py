@@ -16,7 +16,7 @@ MOST_ROWS = 4096  # at a time
 MOST_LOGITS = MOST_ROWS * 4096  # at a time: their gradient, in bf16, takes 32 MB
 
 
-class Loss(NamedTuple):
+class _Loss(NamedTuple):
     """The loss and its gradients; all but d_h are in the accumulation dtype."""
 
     nats: Tensor  # []
@@ -43,7 +43,7 @@ def cross_entropy_on_tiles(
     targets: Tensor,
     rows: int | None = None,
     loss_weights: Tensor | None = None,
-) -> Loss:
+) -> _Loss:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed.
 
     h: [N, H], w: [V, H], bf16 on the CPU; b: [V], fp32. targets: int64, below V; one below 0 does
@@ -72,7 +72,7 @@ def cross_entropy_on_tiles(
         part_d_w, part_d_b = _differentiate(weights | part, H, V)
         d_w += part_d_w
         d_b += part_d_b
-    return Loss(nats.sum(), d_h, d_w, d_b)
+    return _Loss(nats.sum(), d_h, d_w, d_b)
 
 
 def _check(of_rows: dict[str, Tensor], b: Tensor) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from experiments.speed.benchmark.tiles import RepeatedProduct, StreamedProduct, SummedProduct
 from model.kernels.amx import library, mlstm
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.mlstm import count_workgroups, pack, tiled_mlstm
-from model.kernels.amx.products import RepeatedProduct, StreamedProduct, SummedProduct
 from model.kernels.compilation import window_library
 from model.kernels.cores import EMULATED_AMX
 from model.kernels.cpp.mlstm import compiled_mlstm

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.kernels.amx.products import SummedProduct
+from experiments.speed.benchmark.tiles import SummedProduct
 from model.kernels.amx.training import cross_entropy
 from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
 from model.kernels.amx.training.orthogonal import iterate

@@ -19,13 +19,12 @@ from model.kernels.cores import has_fast_bf16
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
+from scaling.comparison import machine_names
+from scaling.planning import LAUNCHES
+from scaling.step_time import ring_seconds
+from scaling.workload import MemoryModel, Workload
 from training.objective import Objective
 from training.parallel.distributed import World
-
-from .comparison import machine_names
-from .planning import LAUNCHES
-from .step_time import ring_seconds
-from .workload import MemoryModel, Workload
 
 _TINY = 16  # units of the model whose products cost nothing
 _ROUNDS = 5
