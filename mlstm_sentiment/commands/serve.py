@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..reading.records import Record
 from ..reading.rows import InputRow, OwnNames
-from ..rows.classified_rows import classify_batches
+from ..rows.classified_rows import advancing, classify_batches
 from .demo import PageOptions
 
 if TYPE_CHECKING:
@@ -105,17 +105,21 @@ def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
     return page, classifier
 
 
-def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
+def rows_of_texts(classifier: "SentimentClassifier") -> Callable[..., list[Record]]:
     """Return a function from texts to what `classify` adds to their rows.
 
-    Its second argument: whether the label is to be one of two sides.
+    Its second argument: whether the label is to be one of two sides. Its third: a function that is
+    called with the number of tokens just processed; it may classify other texts.
     """
     from ..head.answers import added_names
 
-    def rows(texts: list[str], sides: bool) -> list[Record]:
+    def rows(
+        texts: list[str], sides: bool, meanwhile: Callable[[int], object] | None = None
+    ) -> list[Record]:
         batch = [InputRow.of(Record(), text) for text in texts]
         names = OwnNames(added_names(classifier.fitted, sides=sides))
-        batches = classify_batches(classifier, [batch], names, sides=sides)
-        return [row for rows in batches for row in rows]
+        with advancing(classifier, meanwhile):
+            batches = classify_batches(classifier, [batch], names, sides=sides)
+            return [row for rows in batches for row in rows]
 
     return rows

@@ -1,6 +1,6 @@
 """From rows to the same rows with answers: `classify`, and batches for those who have rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +101,7 @@ class Classified:
                 progress.expect(tokens / fraction)
             answers = output.take(own)
             if answers is None:
-                with _advancing(self._classifier, progress):
+                with advancing(self._classifier, progress.advance):
                     added = _answers(
                         self._classifier, batch, encoded, self.names, sides=self._classifier.sides_
                     )
@@ -152,9 +152,11 @@ def classify_batches(
 
 
 @contextmanager
-def _advancing(classifier: "SentimentClassifier", progress: ProgressBar) -> Iterator[None]:
-    """Let a classifier count the tokens that it has processed; afterwards as its owner wants."""
-    before, classifier.advance = classifier.advance, progress.advance
+def advancing(
+    classifier: "SentimentClassifier", advance: Callable[[int], object] | None
+) -> Iterator[None]:
+    """Let a classifier say how many tokens it has processed; afterwards as its owner wants."""
+    before, classifier.advance = classifier.advance, advance
     try:
         yield
     finally:
