@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import TracebackType
 
 from mlstm_sentiment.commands import program
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, OutOfMemory
 from training.parallel.launcher import report_failure
 
 
@@ -23,11 +23,13 @@ def end_in_one_line(
 ) -> None:
     """Report an error of the imports: a missing package in one line, Ctrl-C in one word.
 
-    For sys.excepthook. A missing package is reported like bad input, and Ctrl-C during the imports
-    like a later Ctrl-C. Any other error gets Python's traceback.
+    For sys.excepthook. A missing package, or too little memory, is reported like bad input, and
+    Ctrl-C during the imports like a later Ctrl-C. Any other error gets Python's traceback.
     """
     if isinstance(error, KeyboardInterrupt):
         failure: BaseException = error
+    elif shortage := OutOfMemory.of(error):
+        failure = shortage
     elif package := _missing_package(error):
         failure = InputError(
             f"the package {package} is not installed: pip install -r requirements.txt (without a "

@@ -2,6 +2,8 @@
 
 import sys
 
+from .errors import OutOfMemory
+
 
 def main() -> None:
     """Import the command and run it; Ctrl-C during the import also ends without a traceback."""
@@ -10,6 +12,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except (ImportError, MemoryError) as error:
+        if shortage := OutOfMemory.of(error):
+            print(f"error: {shortage}", file=sys.stderr)
+            sys.exit(shortage.exit_code)
+        raise
     command_line.main()
 
 

@@ -10,6 +10,10 @@ from numbers import Integral
 from typing import Any
 
 TIME_IS_UP = ("SIGUSR1", "SIGUSR2", "SIGXCPU")  # what schedulers send before a time limit
+_SHORTAGES = (  # of memory or address space, in the words of Python, torch and the loader
+    *("can't start new thread", "out of memory", "failed to map segment", "std::bad_alloc"),
+    *("can't allocate memory", "annot allocate memory", "cannot enable executable stack"),
+)
 _LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 # The exit codes of every command, besides 0 (done) and 128 + N (ended by signal N). They are
 # explained in docs/use.md.
@@ -29,6 +33,24 @@ class InputError(Exception):
     """
 
     exit_code = WRONG_REQUEST
+
+
+class OutOfMemory(InputError):
+    """This process may not have more memory or threads."""
+
+    @classmethod
+    def of(cls, error: BaseException) -> "OutOfMemory | None":
+        """Return an error of Python, or of a library or its import, as this one if that is meant.
+
+        >>> print(OutOfMemory.of(RuntimeError("can't start new thread")))
+        not enough memory (can't start new thread); use less, or raise ulimit -v
+        """
+        lines = [" ".join(line.split()) for line in str(error).splitlines()]
+        reason = next((line for line in lines if any(words in line for words in _SHORTAGES)), "")
+        if not (reason or isinstance(error, MemoryError)):
+            return None
+        why = f" ({reason or lines[0]})" if reason or lines else ""
+        return cls(f"not enough memory{why}; use less, or raise ulimit -v")
 
 
 class TryAgain(InputError):

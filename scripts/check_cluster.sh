@@ -110,13 +110,17 @@ until_seen() { # SECONDS FILE PATTERN
     done
 }
 
-outcome() { # what became of $job: saved or not, its state, restarts and exit code
-    local fields=(JobState Restarts ExitCode) field shown
-    for _ in $(seq "${1:-90}"); do
+until_ended() { # SECONDS STATES: sets $shown, what Slurm says about $job, once it has none of them
+    for _ in $(seq "$1"); do
         shown=$(scontrol show job -o "$job" 2> /dev/null)
-        grep -qE 'JobState=(RUNNING|COMPLETING)' <<< "$shown" || break
+        grep -qE "JobState=($2) " <<< "$shown" || break
         sleep 1
     done
+}
+
+outcome() { # what became of $job: saved or not, its state, restarts and exit code
+    local fields=(JobState Restarts ExitCode) field shown
+    until_ended "${1:-90}" 'RUNNING|COMPLETING'
     grep -oE 'saved at step [0-9]+' "$work/$name.log" | tail -n 1
     for field in "${fields[@]}"; do grep -oE " $field=[^ ]*" <<< "$shown"; done
     scancel --quiet "$job" 2> /dev/null
@@ -183,12 +187,13 @@ check_slurm() {
     submit first 1500 --nodes 2
     until_seen 240 "$work/first.log" '^\[rank0\]:step +[4-9]00'
     lose 0
-    for _ in $(seq 60); do
-        scontrol show job -o "$job" | grep -q JobState=RUNNING || break
-        sleep 1
-    done
-    report "the first node disappears" 'JobState=PENDING .*Restarts=1' "$(outcome | tr -s '\n ' ' ')"
+    until_ended 150 'RUNNING|COMPLETING'
+    report "the first node disappears" 'JobState=PENDING .*Restarts=1' \
+        "$(scontrol show job -o "$job" | grep -oE ' (JobState|Restarts)=[^ ]*' | tr -s '\n ' ' ')"
     node 0
+    until_ended 300 PENDING # Slurm starts a requeued job after two minutes
+    report "... and the job continues" 'JobState=COMPLETED Restarts=1 ExitCode=0:0 .*from step [1-9]' \
+        "$(outcome 300 | tr -s '\n ' ' ') $(grep -oE 'from step [0-9,]+' "$work/first.log" | tail -n 1)"
 }
 
 # ---- engines

@@ -15,7 +15,14 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, WRONG_REQUEST, InputError, printable
+from ..errors import (
+    TEMPORARY_FAILURE,
+    TIME_IS_UP,
+    WRONG_REQUEST,
+    InputError,
+    OutOfMemory,
+    printable,
+)
 from ..files.writer import (
     STDOUT,
     Kind,
@@ -76,7 +83,7 @@ def run(
     handler.setFormatter(_Printable("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
-        with _ended_by_signals(), _named():
+        with _named(), _ended_by_signals():
             code = copy_context().run(command) or 0  # begin_reading ends with it
             if sys.stdout is not None:
                 with path_in_oserrors(Path(STDOUT)):
@@ -122,14 +129,11 @@ def _named() -> Iterator[None]:
     """Turn system errors that the user can cause into InputError."""
     try:
         yield
-    except MemoryError as error:
-        raise InputError(f"not enough memory ({error}); use smaller sizes") from error
-    except RuntimeError as error:
-        message = str(error)
-        if message.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
-            raise InputError(f"{message}; fix the link") from error
-        if "can't allocate memory" in message or "out of memory" in message:  # torch's
-            raise InputError(f"not enough memory ({message}); use smaller sizes") from error
+    except (MemoryError, RuntimeError, ImportError) as error:
+        if shortage := OutOfMemory.of(error):
+            raise shortage from error
+        if str(error).startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
+            raise InputError(f"{error}; fix the link") from error
         raise
 
 

@@ -106,16 +106,19 @@ def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]"
 
 def rows_of_texts(
     classifier: "SentimentClassifier",
-) -> Callable[[list[str], bool], list[dict[str, Any]]]:
+) -> Callable[..., list[dict[str, Any]]]:
     """Return a function from texts to what `classify` adds to their rows.
 
-    Its second argument: whether the label is to be one of two sides.
+    Its second argument: whether the label is to be one of two sides. Its third: a function that is
+    called with the number of tokens just processed; it may classify other texts.
     """
     from ..head.answers import added_names
 
-    def rows(texts: list[str], sides: bool) -> list[dict[str, Any]]:
+    def rows(
+        texts: list[str], sides: bool, meanwhile: Callable[[int], object] | None = None
+    ) -> list[dict[str, Any]]:
         answered = [InputRow.of(Record(), text).text for text in texts]
         names = added_names(classifier.fitted, sides=sides)
-        return classifier.results(answered, names, sides=sides)
+        return classifier.results(answered, names, sides=sides, advance=meanwhile)
 
     return rows

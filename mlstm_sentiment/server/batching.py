@@ -1,6 +1,7 @@
-"""Classifies the texts of concurrent requests in slices of about a second, in one thread."""
+"""Classifies the texts of concurrent requests in slices, so that none waits for a long one."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import accumulate, takewhile
@@ -16,6 +17,7 @@ POLL_SECONDS = 1.0
 _FIRST_RATE = 10_000.0  # tokens a second, until it is measured
 _LANES = 4  # texts side by side take hardly longer than the longest of them
 _LEAST_TOKENS = 1_000  # of a slice, however slow one of few tokens was
+_SMALLEST_BITS = 8  # texts of fewer than 256 tokens are of one size
 
 
 class ServerClosed(Exception):
@@ -26,6 +28,15 @@ class TooManyTokens(Exception):
     """A text of a request is longer than the server takes."""
 
 
+class _NobodyWaits(Exception):
+    """Those who asked for the texts of a slice have left."""
+
+
+Meanwhile = Callable[[int], object]
+"""Called with the number of tokens just processed, every few hundredths of a second."""
+Classify = Callable[[list[str], bool, Meanwhile], Sequence[AnswerRow]]
+
+
 class Submission:
     """The texts of a request, the answers so far, and where they go."""
 
@@ -34,6 +45,12 @@ class Submission:
         self.rows: Future[list[AnswerRow]] = Future()
         self.tokens: Sequence[int] = ()  # of each text, once they are counted
         self.answers: list[AnswerRow] = []
+        self.is_running = False
+
+    @property
+    def size(self) -> int:
+        """The size of the longest text that is left: one more for four times the tokens."""
+        return (max(max(self.left).bit_length(), _SMALLEST_BITS) + 1) // 2
 
     @property
     def left(self) -> Sequence[int]:
@@ -49,18 +66,19 @@ class Submission:
 class Batcher:
     """A queue of requests; `run` answers them a slice at a time, so that none waits for a long one.
 
-    A slice takes about a second. Half of it belongs to one request, in turn, and at least one text
-    of it; the other half, which comes first, to those that have the fewest tokens left. A long text
-    takes others along.
+    A slice has texts of about the same length, which are processed side by side in about a second,
+    or in the time that its longest text takes. Meanwhile, shorter texts of other requests are
+    processed. Half of a slice belongs to one request, in turn, and at least one text of it; the
+    other half to those that have the fewest tokens left.
 
-    classify: returns one row per text, from texts and whether the label is to be one of two sides.
-    count_tokens: of each text. Both are called only by the thread that calls `run`.
-    most_tokens: of a text.
+    classify: returns one row per text, from texts, whether the label is to be one of two sides, and
+    a function that it calls while it processes them. count_tokens: of each text. Both are called
+    only by the thread that calls `run`. most_tokens: of a text.
     """
 
     def __init__(
         self,
-        classify: Callable[[list[str], bool], Sequence[AnswerRow]],
+        classify: Classify,
         count_tokens: Callable[[Sequence[str]], Sequence[int]],
         most_tokens: int,
     ):
@@ -69,7 +87,7 @@ class Batcher:
         self._queue: SimpleQueue[Submission] = SimpleQueue()
         self._lock = Lock()
         self._waiting: list[Submission] = []  # the next in turn comes first
-        self._rate = _FIRST_RATE
+        self._rates: dict[int, float] = defaultdict(lambda: _FIRST_RATE)  # of each size of texts
         self._is_closed = False
 
     def submit(self, texts: Sequence[str], sides: bool = False) -> "Future[list[AnswerRow]]":
@@ -91,7 +109,7 @@ class Batcher:
         """Answer requests while `is_needed`; refuse those that wait at the end."""
         try:
             while is_needed():
-                self._receive()
+                self._receive(0.0 if self._waiting else POLL_SECONDS)
                 self._answer(self._next_slice())
         finally:
             with self._lock:
@@ -100,10 +118,9 @@ class Batcher:
                 self._waiting.append(self._queue.get())
             self._fail(list(self._waiting), ServerClosed())
 
-    def _receive(self) -> None:
-        """Take what has arrived, and wait for it if there is nothing else to do."""
+    def _receive(self, timeout: float = 0.0) -> None:
+        """Take what has arrived; wait for the first if there is a timeout."""
         # With a timeout: without, Windows would not interrupt it.
-        timeout = 0.0 if self._waiting else POLL_SECONDS
         try:
             while True:
                 job = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
@@ -124,17 +141,25 @@ class Batcher:
                 message = f"text {number} has {tokens:,} tokens; {most}"
                 return self._fail([job], TooManyTokens(message))
 
-    def _next_slice(self) -> list[tuple[Submission, int]]:
-        """Return what to process next: requests, and how many of their texts."""
-        if not self._waiting:
+    def _next_slice(self, below: int | None = None) -> list[tuple[Submission, int]]:
+        """Return what to process next: requests of texts of one size, and how many of their texts.
+
+        below: what this size is below. It is the largest, since smaller texts need not wait for it.
+        """
+        ready = [job for job in self._waiting if not job.is_running]
+        ready = [job for job in ready if below is None or job.size < below]
+        if not ready:
             return []
-        budget = max(self._rate * SLICE_SECONDS, _LEAST_TOKENS)
-        first, *others = self._waiting
-        self._waiting = [*others, first]
+        size = max(job.size for job in ready)
+        first, *others = [job for job in ready if job.size == size]
+        self._waiting.remove(first)
+        self._waiting.append(first)
+        rate = self._rates[size] * SLICE_SECONDS
+        budget = max(rate, _LEAST_TOKENS, _LANES * max(first.left))
         half = 2 if others else 1
         count = max(first.fitting(MOST_TEXTS // half, budget / half), 1)
         chosen, texts = [(first, count)], MOST_TEXTS - count
-        tokens = max(budget / 2, (_LANES - 1) * max(first.left[:count]))
+        tokens = budget - sum(first.left[:count])
         for job in sorted(others, key=lambda job: sum(job.left)):
             count = job.fitting(texts, tokens)
             if not count:
@@ -144,29 +169,37 @@ class Batcher:
         return chosen
 
     def _answer(self, chosen: list[tuple[Submission, int]]) -> None:
-        """Classify the texts of a slice and deliver what is complete, first what takes little."""
-        begin, tokens = time.perf_counter(), 0
-        sizes = accumulate(sum(job.left[:count]) for job, count in chosen[1:])
-        few = 1 + sum(size <= self._rate * SLICE_SECONDS / 2 for size in sizes)
-        for parts in (*_by_sides(chosen[1:few]), *_by_sides([*chosen[:1], *chosen[few:]])):
+        """Classify the texts of a slice, and meanwhile shorter ones; deliver what is complete."""
+        for job, _ in chosen:
+            job.is_running = True
+        for parts in _by_sides(chosen):
+            size = parts[0][0].size
             texts = [
                 text
                 for job, count in parts
                 for text in job.texts[len(job.answers) : len(job.answers) + count]
             ]
+            tokens = sum(sum(job.left[:count]) for job, count in parts)
+
+            def meanwhile(_: int, parts: Any = parts, size: int = size) -> None:
+                self._receive()
+                if all(job.rows.cancelled() for job, _ in parts):
+                    raise _NobodyWaits
+                self._answer(self._next_slice(size))
+
+            begin = time.perf_counter()
             try:
-                rows = iter(self._classify(texts, parts[0][0].sides))
+                rows = iter(self._classify(texts, parts[0][0].sides, meanwhile))
             except Exception as error:
                 self._fail([job for job, _ in parts], error)
                 continue
+            measured = tokens / max(time.perf_counter() - begin, 1e-6)
+            self._rates[size] = (self._rates[size] + measured) / 2
             for job, count in parts:
-                tokens += sum(job.left[:count])
+                job.is_running = False
                 job.answers += [next(rows) for _ in range(count)]
                 if len(job.answers) == len(job.texts) and self._leaves(job):
                     job.rows.set_result(job.answers)
-        if tokens:
-            measured = tokens / max(time.perf_counter() - begin, 1e-6)
-            self._rate = (self._rate + measured) / 2
 
     def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
         for job in jobs:
@@ -175,7 +208,8 @@ class Batcher:
 
     def _leaves(self, job: Submission) -> bool:
         """End the wait of a request; return whether anybody still waits for its rows."""
-        self._waiting.remove(job)
+        if job in self._waiting:  # if it was cancelled while its texts were processed, it is not
+            self._waiting.remove(job)
         return job.rows.set_running_or_notify_cancel()
 
 

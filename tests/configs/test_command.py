@@ -1,6 +1,7 @@
 """How commands end: bad output files, a missing package, a closed pipe, a full disk."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -221,6 +222,22 @@ def test_too_little_memory_is_one_line(capsys, ask):
     assert end.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: not enough memory (")
+
+
+@pytest.mark.parametrize("command", [("-m", "mlstm_sentiment", "models"), ("main.py", "--help")])
+@pytest.mark.parametrize("megabytes", [60, 150, 400])
+def test_a_limit_of_memory_is_one_line_whatever_meets_it(command, megabytes):
+    """An import, a thread or an array."""
+    process = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes * 1_000_000,) * 2),
+    )
+    if process.returncode:
+        assert_refused(process, "not enough memory")
 
 
 def test_another_broken_pipe_is_an_error(capsys, tmp_path):

@@ -142,7 +142,7 @@ class FinetuningCheckpoints(CheckpointStore):
             folder = step_folder(self.folder, step)
             with advice_if_damaged(folder, f"remove {folder} to begin again"):
                 self._restore(tuner, folder, step)
-        keep_rows(self.directory.metrics, step)
+        keep_rows(self.directory.metrics, step - tuner.progress.lacks_evaluation)
         tuner.history = read_rows(self.directory.metrics)
         return step > 0
 

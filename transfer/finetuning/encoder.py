@@ -20,6 +20,7 @@ from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
 from model.state import IGNORED, State
 from training.objective import linear_cross_entropy
+from training.parallel.distributed import TimeIsUp, never
 
 BLOCK = 128  # tokens per call without a gradient
 
@@ -44,8 +45,11 @@ class LearningEncoder:
         with without_graphs():  # captured graphs are for a few recurring sizes
             return encode(texts, self.model, self.window, self.predicts)
 
-    def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        return read_features(self.model, name, sequences)
+    def features(
+        self, name: str, sequences: Sequence[np.ndarray], is_time_up: Callable[[], bool] = never
+    ) -> np.ndarray:
+        """Return float32 [N, F], without a gradient; raise TimeIsUp once it is up."""
+        return read_features(self.model, name, sequences, is_time_up)
 
 
 class FrozenEncoder:
@@ -61,16 +65,33 @@ class FrozenEncoder:
         features = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
         return Encoded(features, features.new_zeros(()), 0)
 
-    def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
+    def features(
+        self, name: str, sequences: Sequence[np.ndarray], is_time_up: Callable[[], bool] = never
+    ) -> np.ndarray:
+        """Return float32 [N, F] of the split with this name; computed once, whatever the time."""
         if name not in self._cache:
             self._cache[name] = self._compute(name, sequences)
         return self._cache[name]
 
 
-def read_features(model: LanguageModel, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-    """Return float32 [N, F], without a gradient, and show the progress under a name."""
+def read_features(
+    model: LanguageModel,
+    name: str,
+    sequences: Sequence[np.ndarray],
+    is_time_up: Callable[[], bool] = never,
+) -> np.ndarray:
+    """Return float32 [N, F], without a gradient, and show the progress under a name.
+
+    Raises TimeIsUp once it is up.
+    """
+
+    def advance(tokens: int) -> None:
+        progress.advance(tokens)
+        if is_time_up():
+            raise TimeIsUp
+
     with ProgressBar(name, sum(map(len, sequences))) as progress:
-        return features_in_order(model, sequences, advance=progress.advance)
+        return features_in_order(model, sequences, advance=advance)
 
 
 def encode(

@@ -17,6 +17,7 @@ from mlstm_sentiment.head.head_files import FOLDER, load_fitted
 from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
+from training.parallel.distributed import TimeIsUp
 from training.runs.rows import RowWriter
 from training.runs.signals import StopRequest
 
@@ -104,11 +105,12 @@ def learn(
     stop: StopRequest,
     save_seconds: float,
 ) -> None:
-    """Run the remaining epochs, saving now and then; end after a step if a stop was requested."""
+    """Run the remaining epochs, saving now and then; end soon after a stop was requested."""
     saved_at = time.monotonic()
     shown = tuner.progress.step
     bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=shown)
     rows = RowWriter(directory.metrics)
+    tuner.is_time_up = lambda: stop.requested
 
     def show_progress() -> None:
         nonlocal shown
@@ -126,7 +128,10 @@ def learn(
     with bar, closing(rows):
         while not tuner.is_done and not stop.requested:
             finished = len(tuner.history)
-            best = tuner.run_epoch(after_step)
+            try:
+                best = tuner.run_epoch(after_step)
+            except TimeIsUp:
+                best = None
             show_progress()
             if best is not None:
                 directory.publish(best, tuner, source)

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Head
 from model.layers.language_model import LanguageModel
 from training.optimizers.optim import Schedule, set_learning_rate
+from training.parallel.distributed import never
 from training.runs.checkpoint_store import Progress
 
 from ..metrics import metrics_of
@@ -49,6 +51,13 @@ class FinetuningProgress(Progress):
     nats: float = 0.0  # of the language model's loss, over the epoch so far
     symbols: NonNegativeInt = 0  # how many tokens `nats` sums over
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
+    lacks_evaluation: bool = False  # the epoch whose last step this is
+
+    @classmethod
+    def from_json(cls, content: object, step: int, path: Path) -> Self:
+        if isinstance(content, dict):
+            content = {"lacks_evaluation": False, **content}  # older checkpoints do not have it
+        return super().from_json(content, step, path)
 
 
 class Step(NamedTuple):
@@ -95,11 +104,12 @@ class Finetuner:
         self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
         self.progress = FinetuningProgress()
         self.history: list[dict[str, Any]] = []  # a row per epoch
+        self.is_time_up: Callable[[], bool] = never  # asked in an evaluation
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next step, counted from 0."""
-        return self.progress.step // self.epoch_steps
+        """The epoch of the next step or evaluation, counted from 0."""
+        return (self.progress.step - self.progress.lacks_evaluation) // self.epoch_steps
 
     @property
     def is_done(self) -> bool:
@@ -116,16 +126,18 @@ class Finetuner:
         if isinstance(self.encoder, FrozenEncoder):
             features = self.encoder.features("train", self.task.train)[rows]
         else:
-            features = self.encoder.features("train", [self.task.train[row] for row in rows])
+            texts = [self.task.train[row] for row in rows]
+            features = self.encoder.features("train", texts, self.is_time_up)
         return torch.from_numpy(features).to(self.device)
 
     def run_epoch(self, after_step: Callable[[], bool]) -> Head | None:
         """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
 
         after_step, called between steps, returns whether to continue; an epoch that it ends early
-        is not evaluated.
+        is not evaluated. If the evaluation raises TimeIsUp, the next call begins with it.
         """
-        epoch, done = self.epoch, self.progress.step % self.epoch_steps
+        epoch = self.epoch
+        done = self.progress.step - epoch * self.epoch_steps
         batches = epoch_batches(
             self.lengths, self.config.batch_size, seed=self.config.seed, epoch=epoch
         )
@@ -134,6 +146,7 @@ class Finetuner:
                 self.step(rows)
             if self.progress.step % self.epoch_steps and not after_step():
                 return None
+        self.progress.lacks_evaluation = True
         with self._timed():
             return self.conclude_epoch()
 
@@ -188,6 +201,10 @@ class Finetuner:
         tuned, metrics = self.evaluate()
         progress = self.progress
         value = metrics[self.metric]
+        is_best = not progress.best_epoch or value > progress.best_value
+        if is_best and isinstance(self.encoder, LearningEncoder):
+            # The units' spread has changed; it decides which unit influences the heads most.
+            tuned = self.tuned(tuned.thresholds, self._features_of_train().cpu())
         row: dict[str, Any] = {"epoch": len(self.history) + 1, "step": progress.step}
         row["train_loss"] = progress.head_loss / self.epoch_steps
         if progress.symbols:
@@ -196,12 +213,9 @@ class Finetuner:
         row["thresholds"] = list(tuned.threshold_of_each)
         self.history.append(row)
         progress.head_loss, progress.nats, progress.symbols = 0.0, 0.0, 0
-        is_best = not progress.best_epoch or value > progress.best_value
+        progress.lacks_evaluation = False
         if is_best:
             progress.best_epoch, progress.best_value = row["epoch"], value
-            if isinstance(self.encoder, LearningEncoder):
-                # The units' spread has changed; it decides which unit influences the heads most.
-                tuned = self.tuned(tuned.thresholds, self._features_of_train().cpu())
         return tuned if is_best else None
 
     @property
@@ -211,7 +225,7 @@ class Finetuner:
 
     def evaluate(self) -> tuple[Head, dict[str, float]]:
         """Choose thresholds on the validation set; return the heads with them, and metrics."""
-        features = self.encoder.features("val", self.task.val)
+        features = self.encoder.features("val", self.task.val, self.is_time_up)
         tuned = self.tuned()
         probabilities = tuned.probabilities(features)
         thresholds = self._thresholds(tuned, probabilities)

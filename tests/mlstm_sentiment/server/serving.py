@@ -26,7 +26,7 @@ class Served(NamedTuple):
         return self.client.post("/classify", json={"texts": texts, **asked}, **options)
 
 
-def measured(texts, sides=False):
+def measured(texts, sides=False, meanwhile=None):
     """The answers: the length of each text."""
     return [{"length": len(text)} for text in texts]
 

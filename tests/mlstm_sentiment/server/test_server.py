@@ -32,7 +32,7 @@ class Gate:
     def __init__(self):
         self.calls, self.begun, self.opened = [], threading.Event(), threading.Event()
 
-    def __call__(self, texts, sides=False):
+    def __call__(self, texts, sides=False, meanwhile=None):
         self.calls.append(texts)
         self.begun.set()
         assert self.opened.wait(60)
@@ -73,7 +73,7 @@ def test_without_a_page_texts_get_their_rows():
 def test_two_sides_are_answered_only_to_those_who_ask():
     calls = []
 
-    def classify(texts, sides):
+    def classify(texts, sides, meanwhile):
         calls.append((texts, sides))
         return [{"sides": sides} for _ in texts]
 
@@ -258,17 +258,19 @@ class Clock:
         self.calls, self.now = [], 0.0
         monkeypatch.setattr(batching.time, "perf_counter", lambda: self.now)
 
-    def __call__(self, texts, sides=False):
+    def __call__(self, texts, sides=False, meanwhile=None):
         self.calls.append(texts)
-        self.now += max(max(map(len, texts)), sum(map(len, texts)) / 4) / 1000
+        end = self.now + max(max(map(len, texts)), sum(map(len, texts)) / 4) / 1000
+        while self.now < end:  # also while others are answered
+            self.now = min(self.now + 0.05, end)
+            meanwhile(50)
         return measured(texts)
 
 
 def test_nobody_waits_long_for_the_texts_of_others(monkeypatch):
-    """Requests of the longest texts in front; every other request is in the first slices."""
+    """The longest texts in front: shorter ones are answered meanwhile, those as long in turn."""
     clock = Clock(monkeypatch)
     batcher = batching.Batcher(clock, lengths, 5_000)
-    batcher._rate = 1000.0
     ends = {}
 
     def submit(name, *texts):
@@ -276,23 +278,24 @@ def test_nobody_waits_long_for_the_texts_of_others(monkeypatch):
         job.add_done_callback(lambda _: ends.setdefault(name, clock.now))
         return job
 
-    jobs = [submit(f"long {n}", "x" * 4_000) for n in range(4)]
-    jobs.append(submit("many", *["x" * 200] * 100))
+    jobs = [submit(f"long {n}", "x" * 4_500) for n in range(6)]
+    jobs.append(submit("many", *["x" * 300] * 100))
+    jobs.append(submit("middle", "x" * 1_500))
     jobs += [submit(f"short {n}", "x" * 10) for n in range(30)]
     batcher.run(lambda: not all(job.done() for job in jobs))
-    assert [len(job.result()) for job in jobs] == [*[1] * 4, 100, *[1] * 30]
-    assert max(at for name, at in ends.items() if name.startswith("short")) < 6
-    assert max(at for name, at in ends.items() if name.startswith("long")) < 9
-    assert ends["many"] == max(ends.values())
-    assert sum(map(len, clock.calls)) == 4 + 100 + 30
-    assert max(sum(map(len, texts)) for texts in clock.calls) <= 4 * 4_000
+    assert [len(job.result()) for job in jobs] == [*[1] * 6, 100, *[1] * 31]
+    assert max(at for name, at in ends.items() if name.startswith("short")) < 1
+    assert ends["middle"] < 3
+    assert max(ends.values()) < 15
+    assert sum(map(len, clock.calls)) == 6 + 100 + 1 + 30
+    assert max(sum(map(len, texts)) for texts in clock.calls) <= 4 * 4_500
 
 
 def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out(monkeypatch):
     monkeypatch.setattr(batching, "SLICE_SECONDS", 0)  # slices of the least tokens
     calls = []
 
-    def classify(texts, sides):
+    def classify(texts, sides, meanwhile):
         calls.append(texts)
         if texts[0].startswith("z"):
             rows[2].cancel()  # it has more texts
@@ -314,6 +317,19 @@ def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out(monk
     with pytest.raises(batching.ServerClosed):
         rows[4].result()
     assert ["w"] not in calls
+
+
+def test_a_text_that_nobody_waits_for_any_more_ends():
+    def endless(texts, sides, meanwhile):
+        while texts == ["endless" * 50]:
+            left.cancel()
+            meanwhile(1)
+        return measured(texts)
+
+    batcher = batching.Batcher(endless, lengths, 2_000)
+    left, other = batcher.submit(["endless" * 50]), batcher.submit(["other"])
+    batcher.run(lambda: not other.done())
+    assert left.cancelled()
 
 
 def test_a_client_that_leaves_is_not_answered():
@@ -364,7 +380,7 @@ def test_too_many_requests_at_the_same_time_are_refused():
 
 
 def test_an_error_of_the_model_is_logged_and_not_shown(caplog):
-    def broken(texts, sides):
+    def broken(texts, sides, meanwhile):
         raise ValueError("a secret of the model")
 
     with served(broken) as server:
@@ -376,7 +392,7 @@ def test_an_error_of_the_model_is_logged_and_not_shown(caplog):
 
 
 def test_requests_at_the_end_are_refused():
-    def ending(texts, sides):
+    def ending(texts, sides, meanwhile):
         raise batching.ServerClosed
 
     with served(ending) as server:

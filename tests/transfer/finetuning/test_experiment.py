@@ -157,6 +157,46 @@ def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
 
 
+class StopInEvaluation(StopAfter):
+    """A signal that comes while an epoch is evaluated."""
+
+    tuner = None
+
+    @property
+    def requested(self):
+        return (
+            self.tuner is not None and self.tuner.progress.lacks_evaluation
+        ) and super().requested
+
+
+@pytest.mark.parametrize("times", [0, 2])  # at its first batch of texts, and at a later one
+def test_a_signal_ends_an_evaluation_and_the_next_start_repeats_it(
+    folder, tmp_path, monkeypatch, times
+):
+    """Also if that one is killed before it has saved."""
+    run(folder, tmp_path / "whole", epochs=3)
+    stop, make = StopInEvaluation(times), experiment.make_finetuner
+
+    def remember(*arguments):
+        stop.tuner = make(*arguments)
+        return stop.tuner
+
+    monkeypatch.setattr(experiment, "make_finetuner", remember)
+    assert run(folder, tmp_path / "cut", stop=stop, epochs=3) is None
+    assert len(stop.tuner.history) < 3
+    rows = len(read_rows(tmp_path / "cut/metrics.jsonl"))
+    stop = StopInEvaluation(1000)
+    shutil.copytree(tmp_path / "cut", tmp_path / "killed")
+    monkeypatch.setattr(FinetuningCheckpoints, "save", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(folder, tmp_path / "killed", resume=True, epochs=3)
+    monkeypatch.undo()
+    assert len(read_rows(tmp_path / "killed/metrics.jsonl")) == rows + 1
+    for name in ("cut", "killed"):
+        run(folder, tmp_path / name, resume=True, epochs=3)
+        assert bytes_of(tmp_path / name) == bytes_of(tmp_path / "whole")
+
+
 def test_what_began_it_is_its_origin(folder, tmp_path, set_command_line):
     set_command_line("finetune.py", "--first")
     assert run(folder, tmp_path / "out", epochs=1, stop=StopAfter(0)) is None
