@@ -89,8 +89,9 @@ def test_no_script_is_forgotten():
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])
-def test_help_describes_defaults_and_ends_with_examples(script):
-    process = done(run(script, "--help", env={"COLUMNS": "100"}))
+def test_help_describes_defaults_and_ends_with_examples(script, run_here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    process = done(run_here(script, "--help"))
     assert "(default: None)" not in process.stdout
     assert "\t" not in process.stdout
     words = re.sub(r"[\s│]+", " ", process.stdout)

@@ -91,12 +91,13 @@ def test_a_run_writes_what_it_promises(whole):
     )
 
 
-def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_saves_and_a_resume_is_exact(whole, folder, number, code):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
+    assert process.returncode == code, output
     assert "stopped and saved at step" in output
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
@@ -138,15 +139,6 @@ def test_an_evaluation_ends_with_a_signal_and_the_resume_repeats_it(whole, folde
     if ranks == 1:
         assert_same_run(folder, whole[0])
     assert [row["step"] for row in rows_of(folder)] == [row["step"] for row in rows_of(whole[0])]
-
-
-def test_ctrl_c_saves_and_returns_its_exit_code(folder):
-    process = start(*small_run(folder, 100_000))
-    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert process.returncode == 130, output
-    assert list((folder / "checkpoint").glob("step-*"))
 
 
 def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, folder):
@@ -276,22 +268,23 @@ def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
     assert_same_run(folder, whole[0])
 
 
-def test_an_existing_run_is_refused(whole):
+def test_an_existing_run_is_refused(whole, run_here):
     before = rows_of(whole[0])
-    assert_refused(run(*small_run(whole[0], STEPS)), "exists already", "--resume")
+    assert_refused(run_here(*small_run(whole[0], STEPS)), "exists already", "--resume")
     assert rows_of(whole[0]) == before
 
 
-def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, folder):
+def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(
+    whole, folder, run_here
+):
     process = start(*small_run(folder, STEPS))
     # Without a checkpoint a killed run could not be resumed; this one has all it needs.
     wait_for(folder / "checkpoint" / "step-00000006" / "training.json", bool)
     process.send_signal(signal.SIGSTOP)
     try:
         for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
-            assert_refused(
-                run(*second), f"in use by process {process.pid} on", "since", code=TEMPORARY_FAILURE
-            )
+            said = f"in use by process {process.pid} on"
+            assert_refused(run_here(*second), said, "since", code=TEMPORARY_FAILURE)
     finally:
         process.kill()
     process.communicate()
@@ -321,31 +314,45 @@ def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(folder):
         ({"model.hidden_size": 1_000_000}, ["not enough memory"]),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
-    process = run(*small_run(tmp_path / "run", 2, **changes), env={"CUDA_VISIBLE_DEVICES": ""})
-    assert_refused(process, *words)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, run_here, monkeypatch, changes, words):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert_refused(run_here(*small_run(tmp_path / "run", 2, **changes)), *words)
     assert not (tmp_path / "run/model").exists()
     assert not (tmp_path / "run").exists() or "memory" in words[0]
 
 
+# Closes streams as a service does that is started with `>&- 2>&-`: Python then has None for them.
+CLOSED = """
+import os, sys
+for number in {closed}:
+    os.close(number)
+for name in {names}:
+    setattr(sys, name, None)
+import runpy
+sys.argv = {words!r}
+runpy.run_path("main.py", run_name="__main__")
+"""
+
+
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
-    """A service may be started with `>&- 2>&-`."""
+    """The first files that are opened get the numbers of the streams."""
+    names = [("stdin", "stdout", "stderr")[number] for number in closed]
 
-    def close():
-        for number in closed:
-            os.close(number)
+    def code_of(*words):
+        code = CLOSED.format(closed=closed, names=names, words=list(map(str, words)))
+        return run_code(code).returncode
 
-    ended = run(*small_run(tmp_path / "run", 2), preexec_fn=close)
-    assert ended.returncode == 3, ended.stderr  # two steps do not beat unigrams
+    assert code_of(*small_run(tmp_path / "run", 2)) == 3  # two steps do not beat unigrams
     assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
-    refused = run("main.py", "--nonsense", 3, preexec_fn=close)
-    assert refused.returncode == 2, refused.stderr
-    assert run("main.py", "--help", preexec_fn=close).returncode == 0
+    assert code_of("main.py", "--nonsense", 3) == 2
+    assert code_of("main.py", "--help") == 0
 
 
 @pytest.mark.parametrize("left", ["nothing", "other names", "a link to nothing"])
-def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left, folder):
+def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(
+    whole, tmp_path, run_here, left, folder
+):
     shutil.copytree(whole[0], folder)
     if left == "other names":
         for number, path in enumerate((folder / "checkpoint").glob("step-*")):
@@ -364,30 +371,34 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
         ["main.py", "--resume", folder],
         [*small_run(folder, STEPS), "--if-exists", "resume"],
     ):
-        assert_refused(run(*words), "checkpoint: ", message)
+        assert_refused(run_here(*words), "checkpoint: ", message)
     assert {path: path.read_bytes() for path in before} == before
 
 
 @pytest.mark.parametrize(
     "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown", 0.4)]
 )
-def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(folder, length):
+def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(
+    folder, run_here, length
+):
     words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})
     steps = words.index("--train.steps")
-    process = trained(run(*words[:steps], *words[steps + 2 :], *length))
+    trained(run(*words[:steps], *words[steps + 2 :], *length))
     shutil.rmtree(folder / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    process = run("main.py", "--resume", folder, "--evaluate.every_steps", 2)
+    process = run_here("main.py", "--resume", folder, "--evaluate.every_steps", 2)
     assert_refused(process, "checkpoint: holds no checkpoint, but the run has reached step")
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, folder):
+def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(
+    whole, folder, run_here
+):
     shutil.copytree(whole[0], folder)
     config = folder / "config.toml"
     saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
     config.write_text(config.read_text().replace(saved, 'corpus = "/moved"'))
-    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 1)
+    process = run_here("main.py", "--resume", folder, "--train.steps", STEPS + 1)
     assert_refused(process, "/moved: the run's corpus is missing", "--data.corpus")
     corpus = SMALL_RUN["data.corpus"]
     done(run("main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1))
@@ -420,12 +431,12 @@ def as_folder_with_notes(part, tmp_path):
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
-    whole, tmp_path, part, change, message, folder
+    whole, tmp_path, run_here, part, change, message, folder
 ):
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    assert_refused(run("main.py", "--resume", folder, "--train.steps", STEPS + 5), message)
+    assert_refused(run_here("main.py", "--resume", folder, "--train.steps", STEPS + 5), message)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -457,8 +468,8 @@ def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(wh
     assert then["began_from"] == {"model": whole[0].name, **origin}
 
 
-def test_resuming_what_is_no_run(tmp_path):
-    assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
+def test_resuming_what_is_no_run(tmp_path, run_here):
+    assert_refused(run_here("main.py", "--resume", tmp_path), "not a run directory")
 
 
 def test_a_full_disk_during_a_checkpoint(folder):

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from mlstm_sentiment.pages.page import PALETTES
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from tests.support.heads import regression
-from tests.support.runs import assert_refused, done, run, start, terminal
+from tests.support.runs import assert_refused, done, run_anew, start, terminal
 
 
 @pytest.fixture
@@ -33,17 +34,21 @@ def give_classifier(folder, digest=None, place=None, units=(4, 2, 9)):
     save_head((place or folder) / FOLDER, classifier)
 
 
-def generate(folder, *options):
-    return run("scripts/generate.py", "--model", folder, *options)
+@pytest.fixture
+def generate(folder, run_here):
+    """Return a function that runs generate.py with the model of `folder`."""
+    return partial(run_here, "scripts/generate.py", "--model", folder)
 
 
-def heatmap(folder, *options):
-    return run("scripts/heatmap.py", "--model", folder, *options)
+@pytest.fixture
+def heatmap(folder, run_here):
+    """Return a function that runs heatmap.py with the model of `folder`."""
+    return partial(run_here, "scripts/heatmap.py", "--model", folder)
 
 
-def test_generate_writes_on_from_the_prompt_the_same_each_time(folder):
+def test_generate_writes_on_from_the_prompt_the_same_each_time(generate):
     texts = [
-        generate(folder, "--prompt", "Été ", "--length", "50", *options)
+        generate("--prompt", "Été ", "--length", "50", *options)
         for options in ([], [], ["--seed", "1"], ["--neuron", "4", "--value", "-9"])
     ]
     assert [process.returncode for process in texts] == [0] * 4, texts[0].stderr
@@ -55,10 +60,10 @@ def test_generate_writes_on_from_the_prompt_the_same_each_time(folder):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", outputs[0])
 
 
-def test_generate_holds_the_unit_of_the_models_own_classifier_whatever_its_sign(folder):
+def test_generate_holds_the_unit_of_the_models_own_classifier_whatever_its_sign(folder, generate):
     give_classifier(folder)  # of polarity -1
     words = (["--sentiment", "3"], ["--value", "-3"], ["--value", "-3", "--neuron", "4"])
-    texts = {done(generate(folder, "--length", "50", *more)).stdout for more in words}
+    texts = {done(generate("--length", "50", *more)).stdout for more in words}
     assert len(texts) == 1
 
 
@@ -95,9 +100,9 @@ def test_a_folder_without_a_classifier_is_refused(folder, tmp_path, run_here):
         assert_refused(refused, "--classifier says which unit to clamp; add --sentiment, or")
 
 
-def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
+def test_heatmap_writes_a_page_and_json_and_colours(heatmap, tmp_path):
     process = done(heatmap(
-        folder, "--text", "good", "--text=-5 \u00e9", "--neuron", "3", "--neuron", "1",
+        "--text", "good", "--text=-5 \u00e9", "--neuron", "3", "--neuron", "1",
         "--output", tmp_path / "h.html", "--output", tmp_path / "h.json", "--ansi",
     ))  # fmt: skip
     assert "2 texts, units 3, 1" in process.stdout
@@ -117,24 +122,25 @@ def test_heatmap_in_the_colours_that_are_asked_for(folder, run_here):
             assert any(f"{colour}m" in process.stdout for colour in colours) is shown
 
 
-def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path):
+def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, heatmap, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
     give_classifier(folder)
     (tmp_path / "texts.csv").write_text('text\ngood\n""\nbad\n')
-    process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
+    process = heatmap("--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
     done(process)
-    assert "texts.csv: 1 rows without text left out" in process.stderr
+    assert "texts.csv: 1 rows without text left out" in caplog.text
     content = json.loads((tmp_path / "h.json").read_text())
     assert content["units"] == [4]
     assert content["poles"] == ["label yes", "label no"]  # of polarity -1
     assert len(content["texts"]) == 2
-    printed = heatmap(folder, "--text", "good", "--top", "2")
+    printed = heatmap("--text", "good", "--top", "2")
     assert "unit 4, cell, sign turned: label no" in printed.stdout
     assert printed.stdout.count("unit ") == 3  # the sentiment unit comes first
     assert printed.stdout.count("classifier: ") == 1
     output = tmp_path / "other.json"
-    heatmap(folder, "--text", "good", "--neuron", "5", "--top", "3", "--output", output)
+    heatmap("--text", "good", "--neuron", "5", "--top", "3", "--output", output)
     assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
-    named = heatmap(folder, "--text", "good", "--neuron", "5")
+    named = heatmap("--text", "good", "--neuron", "5")
     assert "unit 5, cell: -" in named.stdout
 
 
@@ -155,19 +161,19 @@ def test_heatmap_leaves_out_rows_that_cleaning_empties(
     assert_refused(refused, f"text 2 is empty once the profile {profile} has cleaned it")
 
 
-def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, tmp_path):
+def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, heatmap, tmp_path):
     give_classifier(folder)
     areas = np.full(12, 0.5)
     areas[[8, 4, 3, 1]] = 0.1, 0.2, 0.7, 0.54
     save_areas(folder / FOLDER, areas)
     words = ("--text", "good", "--top", "3")
-    shown = heatmap(folder, *words).stdout
+    shown = heatmap(*words).stdout
     ends = [r"4, cell, sign turned: label no \S+ to \S+ label yes",
             r"8, cell, sign turned: label no \S+ to \S+ label yes",
             r"3, cell: label no \S+ to \S+ label yes", r"1, cell: \S+ to \S+"]  # fmt: skip
     for end, line in zip(ends, re.findall("^unit (.*)", shown, flags=re.MULTILINE), strict=True):
         assert re.fullmatch(end, line)
-    heatmap(folder, *words, "--neuron", "3", "--output", tmp_path / "h.json")
+    heatmap(*words, "--neuron", "3", "--output", tmp_path / "h.json")
     content = json.loads((tmp_path / "h.json").read_text())
     assert (content["units"], content["polarities"]) == ([3, 4, 8, 1], [1, -1, -1, 0])
     assert content["poles"] == ["label no", "label yes"]  # of the first unit
@@ -183,19 +189,19 @@ def shown_on_a_terminal(command, **environment):
         return os.read(reader, 1 << 16).decode()
 
 
-def test_heatmap_colours_only_a_terminal_unless_asked_to(folder):
+def test_heatmap_colours_only_a_terminal_unless_asked_to(folder, heatmap):
     give_classifier(folder)
     words = ("--model", folder, "--text", "so good")
     command = ["scripts/heatmap.py", *words]
-    plain = heatmap(folder, "--text", "so good").stdout
+    plain = heatmap("--text", "so good").stdout
     assert re.fullmatch(
         r"unit 4, cell, sign turned: label no -\S+ to \S+ label yes\n"
         r" +[+-]\d\.\d{3} so\n +[+-]\d\.\d{3} good\n"
         r"classifier: (yes|no|unsure) \(probability of yes 0\.\d{3}\)\n",
         plain,
     )
-    assert heatmap(folder, "--text", "so good", "--no-ansi").stdout == plain
-    assert "\x1b[38;2;" in heatmap(folder, "--text", "so good", "--ansi").stdout
+    assert heatmap("--text", "so good", "--no-ansi").stdout == plain
+    assert "\x1b[38;2;" in heatmap("--text", "so good", "--ansi").stdout
     shown = shown_on_a_terminal(command)
     assert "\x1b[38;2;" in shown
     assert plain.splitlines()[-1] in shown  # the classifier's own words
@@ -203,10 +209,10 @@ def test_heatmap_colours_only_a_terminal_unless_asked_to(folder):
     assert "\x1b" not in shown_on_a_terminal([*command, "--no-ansi"])
 
 
-def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
+def test_heatmap_files_have_what_the_classifier_says(folder, heatmap, tmp_path):
     give_classifier(folder)
     output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.json")
-    process = done(heatmap(folder, "--text=-5 \u00e9", *output))
+    process = done(heatmap("--text=-5 \u00e9", *output))
     assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
     assert ">classifier: " in (tmp_path / "h.html").read_text()
     assert "\x1b" not in process.stdout
@@ -215,27 +221,27 @@ def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
 @pytest.mark.parametrize(
     ("script", "options", "words"),
     [
-        (generate, ["--value", "1"], ["no classifier/", "--neuron"]),
-        (generate, ["--neuron", "1"], ["--value"]),
-        (generate, ["--sentiment", "1"], ["no classifier/"]),
-        (generate, ["--sentiment", "1", "--value", "1"], ["--sentiment clamps", "--value"]),
-        (generate, ["--temperature", "-1"], ["temperature is -1"]),
-        (heatmap, ["--text", "good"], ["no classifier/", "--neuron"]),
-        (heatmap, ["--neuron", "1"], ["give a --text or an --input"]),
-        (heatmap, ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
-        (heatmap, ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
-        (heatmap, ["--text", "x", "--neuron", "0", "--output", "x.gif"], ["x.gif", ".json"]),
+        ("generate", ["--value", "1"], ["no classifier/", "--neuron"]),
+        ("generate", ["--neuron", "1"], ["--value"]),
+        ("generate", ["--sentiment", "1"], ["no classifier/"]),
+        ("generate", ["--sentiment", "1", "--value", "1"], ["--sentiment clamps", "--value"]),
+        ("generate", ["--temperature", "-1"], ["temperature is -1"]),
+        ("heatmap", ["--text", "good"], ["no classifier/", "--neuron"]),
+        ("heatmap", ["--neuron", "1"], ["give a --text or an --input"]),
+        ("heatmap", ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
+        ("heatmap", ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
+        ("heatmap", ["--text", "x", "--neuron", "0", "--output", "x.gif"], ["x.gif", ".json"]),
     ],
 )
-def test_refusals_are_one_line(folder, script, options, words):
-    assert_refused(script(folder, *options), *words)
+def test_refusals_are_one_line(folder, run_here, script, options, words):
+    assert_refused(run_here(f"scripts/{script}.py", "--model", folder, *options), *words)
 
 
-def test_a_classifier_of_other_weights_is_not_trusted(folder):
+def test_a_classifier_of_other_weights_is_not_trusted(folder, heatmap, generate):
     give_classifier(folder, digest="another")
-    assert_refused(heatmap(folder, "--text", "x"), "another model", "--neuron")
-    assert_refused(generate(folder, "--value", "1", "--layer", "0"), "another model", "--neuron")
-    assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")
+    assert_refused(heatmap("--text", "x"), "another model", "--neuron")
+    assert_refused(generate("--value", "1", "--layer", "0"), "another model", "--neuron")
+    assert_refused(generate("--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")
 
 
 @pytest.mark.parametrize(
@@ -255,10 +261,13 @@ def test_text_on_the_command_line_that_is_not_utf8_is_refused(folder, run_here, 
 
 def test_text_on_the_command_line_is_utf8_in_any_locale(folder):
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    words = ("scripts/heatmap.py", "--model", folder, "--neuron", "1", "--text", "caf\u00e9")
-    printed = [run(*words, env=env).stdout for env in (plain, {"PYTHONUTF8": "1"})]
-    assert printed[0] == printed[1].replace("\u00e9", "\\xe9")
-    assert "\u00e9" in printed[1]
+    words = ("heatmap", "--model", folder, "--neuron", "1", "--text", "caf\u00e9")
+    utf8 = {"PYTHONUTF8": "1"}
+    one, other = (
+        run_anew("-m", "mlstm_sentiment", *words, env=env).stdout for env in (plain, utf8)
+    )
+    assert one == other.replace("\u00e9", "\\xe9")
+    assert "\u00e9" in other
 
 
 @pytest.mark.parametrize("script", ["classify", "featurize"])

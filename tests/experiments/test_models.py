@@ -1,7 +1,6 @@
 """What the shipped model may read, what it knows while it learns, and whether it recites."""
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -126,17 +125,6 @@ def test_selected_reviews_are_written_whole_or_not_at_all(tmp_path, monkeypatch)
     with pytest.raises(InputError, match="line 2: not JSON"):
         select_reviews.main()
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_sources_are_chosen_by_their_licence(tmp_path):
-    rows = [{"reviewText": "a", "source": "fine_foods"}, {"reviewText": "b", "source": "alexa"}]
-    lines = tmp_path / "in.jsonl"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = select_reviews.Options((lines,), (), tmp_path / "out.jsonl")
-    counts = Counter()
-    reviews = list(select_reviews.selected(options, HeldOut([]), counts))
-    assert [review.text for review in reviews] == ["a"]
-    assert counts.total() == len(rows)
 
 
 def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):

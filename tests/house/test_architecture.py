@@ -1,7 +1,6 @@
 """Imports run one way: between packages, folders and files."""
 
 import ast
-import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -160,61 +159,6 @@ def test_the_library_and_the_network_need_little(package):
         needed = {name.split(".")[0] for name in imports_of(path)} - set(sys.stdlib_module_names)
         extra = LAZY.get(path.relative_to(ROOT).as_posix(), set())
         assert needed - set(PACKAGES) <= NEEDS[package] | extra, path
-
-
-def run_without(packages, code):
-    """Run Python code as if these packages were not installed."""
-    forbid = f"import sys; sys.modules |= dict.fromkeys({packages!r}); "
-    subprocess.run([sys.executable, "-c", forbid + code], cwd=ROOT, check=True)
-
-
-def test_reading_text_needs_no_torch():
-    run_without(
-        ["torch"],
-        "from mlstm_sentiment.text.profiles import text_profile; text_profile('raw').encode('a')",
-    )
-
-
-def test_only_tables_need_what_reads_tables():
-    run_without(
-        ["pandas", "pyarrow", "openpyxl"],
-        "import mlstm_sentiment.commands.classify, mlstm_sentiment.commands.evaluate; "
-        "import data_utils.labelled; "
-        "from mlstm_sentiment.reading.stdin import ArrivingRecords; "
-        "assert list(ArrivingRecords(iter([b'{}']), '.jsonl')) == [{}]",
-    )
-
-
-EARLY = [
-    "classify --input nowhere.csv",
-    "classify --text good --output answers.doc",
-    "heatmap --input nowhere.csv",
-    "heatmap --text good --output heatmap.jpg",
-    "featurize --input nowhere.csv --output /tmp/features.npy",
-    "evaluate --data nowhere.csv",
-    "generate --model nowhere",
-    "models",
-    "--help",
-]
-
-
-def test_a_command_looks_at_its_input_before_it_waits_for_torch():
-    code = (
-        "import contextlib; from mlstm_sentiment.commands.command_line import dispatch\n"
-        "from mlstm_sentiment.errors import InputError\n"
-        f"for command in {EARLY!r}:\n"
-        "    with contextlib.suppress(InputError, SystemExit): dispatch(command.split())"
-    )
-    run_without(["torch", "sklearn", "scipy"], code)
-
-
-def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
-    run_without(
-        ["sklearn", "scipy", "pandas", "sentencepiece", "huggingface_hub", "anyascii"],
-        "from mlstm_sentiment import Engine, SentimentClassifier; "
-        "Engine.load('tests/fixtures/v1/run'); "
-        "SentimentClassifier.from_pretrained('tests/fixtures/v1/finetuned').predict(['so good'])",
-    )
 
 
 def test_nothing_is_pickled():

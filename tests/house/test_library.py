@@ -7,9 +7,13 @@ import pytest
 
 from tests.support.runs import ROOT
 
-HEAVY = ("torch", "sklearn", "scipy", "pandas", "pyarrow", "openpyxl", "matplotlib")
+HEAVY = (
+    *("torch", "sklearn", "scipy", "pandas", "pyarrow", "openpyxl", "matplotlib"),
+    *("sentencepiece", "huggingface_hub", "anyascii"),
+)
 WITHOUT = (
-    f"import sys; sys.modules |= dict.fromkeys({HEAVY!r}); sys.path.insert(0, {str(ROOT)!r})\n"
+    f"import sys; sys.modules |= dict.fromkeys({HEAVY!r}); ROOT = {str(ROOT)!r}\n"
+    "sys.path.insert(0, ROOT)\n"
 )
 COMMANDS = [
     "classify --text good",
@@ -39,6 +43,11 @@ head = SentimentClassifier("amazon_1024").fitted
 save_head("head", head)
 assert SentimentClassifier("amazon_1024", "head")("so good")["label"] == "positive"
 assert continue_text("default_small", "I", SamplingConfig(length=3))
+assert Engine.load(f"{ROOT}/tests/fixtures/v1/run")
+SentimentClassifier.from_pretrained(f"{ROOT}/tests/fixtures/v1/finetuned").predict(["so good"])
+import data_utils.labelled
+from mlstm_sentiment.reading.stdin import ArrivingRecords
+assert list(ArrivingRecords(iter([b"{}"]), ".jsonl")) == [{}]
 """
 
 

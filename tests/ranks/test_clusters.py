@@ -163,12 +163,18 @@ def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
     assert "error: bad input" in said[-6:]
 
 
+LEAVES_2 = "open(os.environ['MLSTM_EXIT_CODE'], 'w').write('2'); "
+
+
 @pytest.mark.parametrize(
-    ("mark", "code"), [("", 75), ("open(os.environ['MLSTM_EXIT_CODE'], 'w').write('2'); ", 2)]
+    ("name", "mark", "code"),
+    [
+        *((name, "", 75) for name in ("SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU")),
+        ("SIGTERM", LEAVES_2, 2),  # as a rank that refuses its input
+    ],
 )
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name, mark, code):
-    """A rank that refuses its input sends a signal, too, after it has left its exit code."""
+    """A rank may leave the launcher's exit code before it sends the signal."""
     script = tmp_path / "rank.py"
     script.write_text(
         f"import os, signal, sys, time; {mark}\n"

@@ -71,6 +71,8 @@ def shortened(command):
         return command + SHORT_BENCHMARK
     if "neuron.py" in command:
         return command + SHORT_STUDY
+    if "finetune.py" in command:
+        return re.sub(r" --epochs \d+|$", " --epochs 1", command, count=1)
     if "--tokenizer" in command and "--vocabulary-size" not in command:
         return command + SMALL_VOCABULARY
     if "--train.start-from" in command:  # of the model's own size, and already trained

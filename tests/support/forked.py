@@ -121,5 +121,5 @@ def _child(command, cwd, environment, streams, source):
             sys.path[0] = str(Path(command[0]).resolve().parent)
             runpy.run_path(command[0], run_name="__main__")
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # a command may have closed one
+            stream.flush()

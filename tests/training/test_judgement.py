@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.text.split import Split
 from tests.support.runs import done, rows_of, run, small_run
@@ -113,13 +114,13 @@ def spiky(tmp_path_factory):
         noise = random.integers(33, 127, len(texts[number]))
         texts[number] = "".join(map(chr, noise))
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-    words = ("--output", folder / "corpus", "--split", "1,0,0", "--workers", 1)
-    done(run("scripts/prepare_corpus.py", folder / "in.jsonl", *words))
+    prepare_corpus([folder / "in.jsonl"], folder / "corpus", Preparation(split=(1, 0, 0)))
     return folder / "corpus"
 
 
 def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiky, tmp_path):
     settings = {"data.corpus": spiky, "optim.lr": 0.03, "data.window": 64, "checkpoint.keep": 99}
+    settings["evaluate.every_steps"] = 1000  # it judges rows of training
     reported = done(run(*small_run(tmp_path / "report", 120, **settings)))
     rows = rows_of(tmp_path / "report")
     first = next(row["step"] for row in rows if "spike_bits" in row)

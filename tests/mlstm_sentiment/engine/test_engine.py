@@ -422,19 +422,6 @@ def test_shipped_models_are_as_in_torch(name):
         np.testing.assert_allclose(reading.bits, expected.bits, rtol=1e-4)
 
 
-def test_it_needs_neither_torch_nor_scikit_learn_nor_pandas():
-    code = (
-        "import sys\n"
-        "sys.modules |= dict.fromkeys(['torch', 'sklearn', 'scipy', 'pandas'])\n"
-        "from mlstm_sentiment.engine import Engine\n"
-        "print(Engine.load('default_small').read(['so good']).mean.shape)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "(1, 512)\n"
-
-
 def test_without_a_compiler_numpy_computes_and_says_so_once(tmp_path):
     code = (
         "from mlstm_sentiment.engine import Engine\n"

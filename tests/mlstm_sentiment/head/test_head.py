@@ -1,8 +1,6 @@
 """A head: its arithmetic, what comes back from the disk, and what is refused."""
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +33,6 @@ from mlstm_sentiment.head.steps import (
     positive_log_odds,
 )
 from tests.support.heads import bag_of_ngrams, regression, star_head
-from tests.support.runs import ROOT
 
 
 @pytest.fixture
@@ -43,15 +40,6 @@ def saved(tmp_path):
     head = regression([2.0, -1.0, 0.0], 0.5, ("bad", "good"), 0, 1, "digest")
     save_head(tmp_path / "classifier", head)
     return tmp_path / "classifier", head
-
-
-def test_a_head_needs_no_torch():
-    code = (
-        "import sys, mlstm_sentiment.head.head, mlstm_sentiment.head.kinds; "
-        "print('torch' in sys.modules)"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert process.stdout.strip() == "False", process.stderr
 
 
 def several():
