@@ -1,0 +1,352 @@
+"""Try levers on val: seeds, weights of kinds, classes of their own, states of more networks.
+
+python -m experiments.everyday_english.levers --texts data/everyday --former FORMER
+
+Each fit is of the recipe that is shipped, with one thing changed; the former head is added with the
+share that is shipped. No test text is read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.everyday_english import fit as fitting
+from experiments.everyday_english.fit import ALLOWED, NEUTRAL, SIDES, Inputs, Network
+from experiments.everyday_english.measure import error_and_null
+from experiments.everyday_english.ship import (
+    MIDDLE,
+    NEUTRAL_ON,
+    SIDED_ON,
+    fit_of,
+    line,
+    ngrams_of,
+)
+from experiments.everyday_english.texts import Example, kinds_of, read
+from experiments.results import write_result
+from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.head.head_files import load_head
+from mlstm_sentiment.head.kinds import STAR_WEIGHTS
+from mlstm_sentiment.head.ngrams import log_odds
+from mlstm_sentiment.head.steps import neutral_log_odds, positive_log_odds
+
+SHARE = 0.3  # of the former head
+RATES = {"default": 2e-2, "default_small": 1e-2}
+FORMER = {"default": "stars_1024", "default_small": "stars_512"}
+BUG, REQUEST = (5,), (6,)  # columns of the classes of their own
+SIDES_OF = {
+    "app reviews": ("app_reviews",),
+    "hotel remarks": ("booking_parts",),
+    "Reddit": ("goemotions",),
+    "tweets": ("semeval_tweets",),
+    "developers": ("se_texts", "stackoverflow_senti4sd"),
+    "airlines": ("airline_tweets",),
+    "employers": ("glassdoor",),
+    "dialogue": ("dailydialog_reccon",),
+    "our own": ("own", "everyday"),
+}
+THREE_OF = {
+    **{name: SIDES_OF[name] for name in ("Reddit", "tweets", "developers", "airlines")},
+    "dialogue": ("dailydialog_reccon",),
+    "our own": ("own", "everyday"),
+    "everyday tweets": ("kaggle_tweets",),
+    "series": ("meld",),
+}
+REVIEWS_OF = {
+    name: (name,)
+    for name in ("sst", *(f"{n} {w}" for n in ("short", "long") for w in ("product", "hotel")))
+} | {"short restaurant": ("short restaurant",), "long restaurant": ("long restaurant",)}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write the result `levers`: what each lever gains on val, with intervals."""
+
+    texts: Path
+    """The folder of experiments.everyday_english.texts."""
+    former: Path
+    """The folder of the former heads of both models."""
+    others: tuple[str, ...] = ("amazon_subword_1024",)
+    """Networks whose states are added to those of default."""
+
+
+class States:
+    """States of several networks, end to end."""
+
+    def __init__(self, *arrays: np.ndarray):
+        self.arrays = arrays
+        self.shape = (len(arrays[0]), sum(each.shape[1] for each in arrays))
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        return np.concatenate([each[rows] for each in self.arrays], axis=1)
+
+
+class MoreClasses(Network):
+    """Two classes besides the stars: bug and request, each with a bag of its own."""
+
+    def __init__(self, features: int):
+        super().__init__(features)
+        self.affine = nn.Linear(features, 7)
+        self.bags = nn.EmbeddingBag(fitting.BUCKETS, 4, mode="sum")
+        nn.init.zeros_(self.bags.weight)
+        of_bug, of_request = np.eye(7)[[5, 6]]
+        tilts = [[*STAR_WEIGHTS, 0, 0.5], [*NEUTRAL, 0, 1], of_bug, of_request]
+        self.tilts = torch.tensor(np.array(tilts), dtype=torch.float32) - 0.5
+
+
+class Study:
+    """The texts of both parts, and fits to them."""
+
+    def __init__(self, options: Options):
+        self.options = options
+        self.train, self.val = (read(options.texts / f"{p}.jsonl") for p in ("train", "val"))
+        self.rows: dict[str, Any] = {}
+
+    @cache  # noqa: B019
+    def inputs(self, part: str, model: str) -> Inputs:
+        examples = self.train if part == "train" else self.val
+        classifier = SentimentClassifier.from_pretrained(model)
+        return fitting.inputs_of(classifier, examples, self.options.texts / f"{part}_{model}.npz")
+
+    def joint(self, part: str, models: Sequence[str]) -> Inputs:
+        each = [self.inputs(part, model) for model in models]
+        return Inputs(States(*(e.features for e in each)), each[0].buckets, each[0].starts)
+
+    def logits(
+        self,
+        models: Sequence[str],
+        seed: int = 0,
+        factor: Callable[[Example], float] | None = None,
+        network_of: type[Network] = Network,
+        allowed: dict[str, tuple[int, ...]] | None = None,
+    ) -> np.ndarray:
+        """Fit, and return the logits of val."""
+        inputs, held_out = self.joint("train", models), self.joint("val", models)
+        options = fitting.Options(
+            self.options.texts, Path("-"), bag_lr=RATES[models[0]], reviews=1.5, seed=seed
+        )
+        torch.manual_seed(seed)
+        network = network_of(inputs.features.shape[1])
+        some = inputs.features[::23].astype(np.float32)
+        network.center, network.scale = torch.tensor(some.mean(0)), torch.tensor(some.std(0) + 1e-3)
+        weights = fitting.weights_of(self.train, options)
+        if factor is not None:
+            weights = weights * [factor(example) for example in self.train]
+            weights /= weights.mean()
+        train(network, inputs, self.train, options, weights, allowed or {})
+        network.eval()
+        with torch.no_grad():
+            parts = [
+                network(held_out, np.arange(len(self.val))[first : first + 4096])
+                for first in range(0, len(self.val), 4096)
+            ]
+        return torch.cat(parts).numpy().astype(np.float64)
+
+    def former(self, model: str) -> np.ndarray:
+        """Return the logits of the former head."""
+        classifier = SentimentClassifier.from_pretrained(model)
+        units = classifier.loaded.architecture.hidden_size
+        head = load_head(self.options.former / FORMER[model], units)
+        fit, held_out = fit_of(head), self.inputs("val", model)
+        states = held_out.features.astype(np.float32)
+        logits = (states - fit["center"]) / fit["scale"] @ fit["weight"].T + fit["bias"]
+        old = ngrams_of(head)
+        texts = [text.decode() for text in classifier.encode([e.text for e in self.val]).encoded]
+        odds = log_odds(texts, old.weights, old.scale)
+        return np.asarray(logits + np.outer(odds, np.array(STAR_WEIGHTS) - 0.5))
+
+    def add(self, name: str, model: str, logits: np.ndarray) -> None:
+        """Judge logits of val, with the former head, and print the result."""
+        self.rows[f"{model}: {name}"] = row = judged(probabilities(logits), self.val)
+        print(f"{model}: {name}", {k: v for k, v in row.items() if k != "right"}, flush=True)
+
+
+def train(
+    network: Network,
+    inputs: Inputs,
+    examples: Sequence[Example],
+    options: fitting.Options,
+    weights: np.ndarray,
+    own: dict[str, tuple[int, ...]],
+) -> None:
+    """Do as `fit.train`, with weights of texts, and with classes of their own for some kinds."""
+    classes = network.affine.out_features
+    allowed = np.zeros((len(examples), classes), bool)
+    for row, example in enumerate(examples):
+        places = own.get(kind_of(example))
+        allowed[row, list(places or np.flatnonzero(ALLOWED[example.label]))] = True
+    known, by_text = torch.tensor(allowed), torch.tensor(weights).float()
+    groups = [
+        {"params": [*network.affine.parameters()], "lr": options.lr, "weight_decay": 1e-4},
+        {"params": [*network.bags.parameters()], "lr": options.bag_lr, "weight_decay": 1e-5},
+    ]
+    optimizer = torch.optim.AdamW(groups)
+    steps = options.epochs * (len(examples) // options.batch)
+    rate = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1, (step + 1) / fitting.WARM_UP) * (1 - step / steps)
+    )
+    for rows in fitting.batches(len(examples), options):
+        scores = network(inputs, rows, options.dropout)
+        right = torch.logsumexp(scores.masked_fill(~known[rows], -1e9), 1)
+        loss = -(right * by_text[rows]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        rate.step()
+
+
+def kind_of(example: Example) -> str:
+    """Return bug or request, for reports of either kind that do not praise."""
+    if example.label == "positive":
+        return ""
+    names = {"bug": "bug", "feature_request": "request", "request": "request"}
+    if example.source == "app_pan" and example.kind == "question":
+        return "request"
+    return names.get(example.kind, "") if example.source != "semeval_tweets" else ""
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities of stars; bugs are folded into two stars, requests into three."""
+    chances = np.exp(logits - logits.max(1, keepdims=True))
+    chances /= chances.sum(1, keepdims=True)
+    if chances.shape[1] > len(STAR_WEIGHTS):
+        chances[:, 1] += chances[:, 5]
+        chances[:, 2] += chances[:, 6]
+    return chances[:, : len(STAR_WEIGHTS)]
+
+
+def folded(logits: np.ndarray, former: np.ndarray) -> np.ndarray:
+    """Return logits of five stars: those of both, the former ones times their share."""
+    return np.log(probabilities(logits).clip(1e-12)) + SHARE * former
+
+
+def judged(stars: np.ndarray, val: Sequence[Example]) -> dict[str, Any]:
+    """Return what `selection.json` compares, and which answers are right."""
+    sides = np.array([SIDES[example.label] for example in val])
+    sources = np.array([example.source for example in val])
+    kinds = [set(kinds_of(example)) for example in val]
+    odds, own = positive_log_odds(stars, STAR_WEIGHTS), neutral_log_odds(stars, MIDDLE)
+    on, among = np.isin(sources, SIDED_ON) & (sides != 0), np.isin(sources, NEUTRAL_ON)
+    slope, offset = line(odds[on], sides[on] > 0, sources[on])
+    positive = 1 / (1 + np.exp(-(slope * odds + offset)))
+    slope, offset = line(own[among], sides[among] == 0, sources[among])
+    neutral = 1 / (1 + np.exp(-(slope * own + offset)))
+    three = np.stack([(1 - positive) * (1 - neutral), neutral, positive * (1 - neutral)], 1)
+    right = np.where(positive > 0.5, 1, -1) == sides
+    right_of_three = three.argmax(1) - 1 == sides
+    sided = sides != 0
+    written = np.isin(sources, SIDES_OF["our own"])
+    sarcastic = np.array([e.source == "own" and e.kind == "sarcasm" for e in val])
+
+    def mean(groups: dict[str, tuple[str, ...]], correct: np.ndarray, of: np.ndarray) -> float:
+        rows = [np.isin(sources, names) & of & ~sarcastic for names in groups.values()]
+        return float(np.mean([correct[each].mean() for each in rows]))
+
+    def among_kind(kind: str, correct: np.ndarray, of: np.ndarray) -> float:
+        rows = np.array([kind in each for each in kinds]) & of & (sources != "sst5_phrases")
+        return float(correct[rows].mean())
+
+    negations = np.array([e.kind == "negation" for e in val]) & written
+    everywhere = np.ones(len(val), bool)
+    return {
+        "sides": mean(SIDES_OF, right, sided),
+        "three": mean(THREE_OF, right_of_three, everywhere),
+        "reviews": mean(REVIEWS_OF, right, sided),
+        "sst": float(right[sources == "sst"].mean()),
+        "long": mean({n: v for n, v in REVIEWS_OF.items() if "long" in n}, right, sided),
+        "negation": among_kind("negation", right, sided),
+        "negation, written for val": int(right[negations].sum()),
+        "bug, three": among_kind("bug", right_of_three, everywhere),
+        "question, three": among_kind("question", right_of_three, everywhere),
+        "sarcasm": among_kind("sarcasm", right, sided),
+        "sarcasm, written for val": int(right[sarcastic].sum()),
+        "error of positive": error_and_null(positive[on], sides[on] > 0)[0],
+        "right": (right, right_of_three),
+    }
+
+
+def gains(row: dict[str, Any], base: dict[str, Any], val: Sequence[Example]) -> dict[str, Any]:
+    """Return the gain in each sum, with the margin of its 95 % interval over texts, paired."""
+    sides = np.array([SIDES[example.label] for example in val])
+    sources = np.array([example.source for example in val])
+    changes = [
+        np.subtract(*map(np.int64, pair)) for pair in zip(row["right"], base["right"], strict=True)
+    ]
+    sarcastic = np.array([e.source == "own" and e.kind == "sarcasm" for e in val])
+    parts, spread = [], 0.0
+    texts: dict[int, float] = {}
+    for groups, change, of in ((SIDES_OF, changes[0], sides != 0), (THREE_OF, changes[1], True)):
+        total = 0.0
+        for names in groups.values():
+            rows = np.flatnonzero(np.isin(sources, names) & of & ~sarcastic)
+            total += change[rows].mean() / len(groups)
+            for place in rows:  # a text may count in both: its changes add up
+                texts[place] = texts.get(place, 0) + (change[place] - change[rows].mean()) / len(
+                    rows
+                ) / len(groups)
+        parts.append(total)
+    spread = float(np.sqrt(np.square(list(texts.values())).sum()))
+    return {"sides": parts[0], "three": parts[1], "sum": sum(parts), "margin": 1.96 * spread}
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    study = Study(options)
+    former = {model: study.former(model) for model in FORMER}
+
+    def add(name: str, *fits: np.ndarray, model: str = "default") -> None:
+        study.add(name, model, np.mean([folded(each, former[model]) for each in fits], 0))
+
+    one = ("default",)
+    seeds = [study.logits(one, seed=seed) for seed in (0, 1, 2)]
+    add("the recipe", seeds[0])
+    add("the recipe, another seed", seeds[1])
+    add("mean of three seeds", *seeds)
+    for factor in (2, 4):
+        add(f"negation {factor} times", study.logits(one, factor=weighted("negation", factor)))
+    add("sarcasm 4 times", study.logits(one, factor=weighted("sarcasm", 4)))
+    add("sarcasm a quarter", study.logits(one, factor=weighted("sarcasm", 0.25)))
+    classes = {"bug": BUG, "request": REQUEST}
+    add("bug and request as classes", study.logits(one, network_of=MoreClasses, allowed=classes))
+    add(
+        "bug and request 4 times",
+        study.logits(one, factor=lambda example: 4.0 if kind_of(example) == "bug" else 1.0),
+    )
+    two = ("default", "default_small")
+    add("states of default and default_small", study.logits(two))
+    small = ("default_small",)
+    add("the recipe", study.logits(small), model="default_small")
+    negation = study.logits(small, factor=weighted("negation", 2))
+    add("negation 2 times", negation, model="default_small")
+    save(study)
+    for other in options.others:
+        add(f"states of default and {other}", study.logits(("default", other)))
+        add(f"states of both and {other}", study.logits((*two, other)))
+    save(study)
+
+
+def weighted(kind: str, factor: float) -> Callable[[Example], float]:
+    """Return the factor of a text: another one if it is of this kind."""
+    return lambda example: factor if kind in kinds_of(example) else 1.0
+
+
+def save(study: Study) -> None:
+    """Write the rows so far."""
+    content = {}
+    for name, row in study.rows.items():
+        model, _, _ = name.partition(":")
+        base = study.rows[f"{model}: the recipe"]
+        content[name] = {k: v for k, v in row.items() if k != "right"}
+        content[name]["gain"] = gains(row, base, study.val)
+    write_result("everyday_english", "levers", {"val": content, "origin": describe_origin()})
+
+
+if __name__ == "__main__":
+    command.run(main)
