@@ -114,7 +114,7 @@ def places_of(examples: Sequence[Example]) -> dict[str, dict[str, np.ndarray]]:
     kinds = {kind: np.array([kind in own for own in of_each]) for kind in HARD_KINDS}
     return {
         "groups": {name: np.flatnonzero(rows) for name, rows in groups.items() if rows.any()},
-        "kinds": {name: np.flatnonzero(rows) for name, rows in kinds.items()},
+        "kinds": {name: np.flatnonzero(rows) for name, rows in kinds.items() if rows.any()},
         "kept_out": {"kept_out": balanced(sides, sources)},
     }
 
@@ -223,32 +223,36 @@ def judged(three: np.ndarray, sides: np.ndarray) -> dict[str, Any]:
     result: dict[str, Any] = {
         "texts": len(sides),
         "with a side": int(sided.sum()),
-        **accuracy("three", right_of_three),
+        **accuracy("three", right_of_three, np.ones(len(sides), bool)),
         "neutral": float((three[~sided].argmax(1) == 1).mean()) if (~sided).any() else None,
     }
     if not sided.any():
         return result
-    positive = three[sided, 2] / (three[sided, 0] + three[sided, 2])
-    truth = sides[sided] > 0
+    every = three[:, 2] / (three[:, 0] + three[:, 2])
+    positive, truth = every[sided], sides[sided] > 0
     error, null = error_and_null(positive, truth)
     return {
         **result,
-        **accuracy("side", (positive > 0.5) == truth),
+        **accuracy("side", (every > 0.5) == (sides > 0), sided),
         "error of positive": error,
         "error, if calibrated": null,
         "mean above the truth": float(positive.mean() - truth.mean()),
-        "errors of three, and if calibrated": {
+        "errors of three": {
             answer: error_and_null(three[:, place], sides == place - 1)
             for place, answer in enumerate(("negative", "neutral", "positive"))
         },
     }
 
 
-def accuracy(name: str, right: np.ndarray) -> dict[str, Any]:
-    """Return an accuracy, its 95 % interval, and which answers are right."""
-    mean = float(right.mean())
-    interval = accuracy_interval(mean, len(right))
-    return {name: mean, f"{name}_interval": interval, f"right_{name}": packed_answers(right)}
+def accuracy(name: str, right: np.ndarray, asked: np.ndarray) -> dict[str, Any]:
+    """Return an accuracy of the texts asked, its 95 % interval, and which of all are right."""
+    mean = float(right[asked].mean())
+    interval = accuracy_interval(mean, int(asked.sum()))
+    return {
+        name: mean,
+        f"{name}_interval": interval,
+        f"right_{name}": packed_answers(right & asked),
+    }
 
 
 def error_and_null(chances: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
