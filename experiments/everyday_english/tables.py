@@ -128,7 +128,7 @@ def _apart(own: dict[str, Any], other: dict[str, Any] | None) -> str:
 
 def _difference(own: dict[str, Any], other: dict[str, Any], kind: str) -> Difference | None:
     """Return how far one result is ahead of another one, of which the texts may be a sample."""
-    if kind not in own or kind not in other:
+    if f"right_{kind}" not in own or f"right_{kind}" not in other:
         return None
     right = unpacked_answers(own[f"right_{kind}"], own["texts"])
     theirs = unpacked_answers(other[f"right_{kind}"], other["texts"])
