@@ -76,7 +76,7 @@ class Options:
     """The folder of the former heads of both models."""
     fits: Path
     """The folder of the fits that are shipped, a1 and s1."""
-    others: tuple[str, ...] = ("amazon_subword_1024",)
+    others: tuple[str, ...] = ()
     """Networks whose states are added to those of default."""
 
 
