@@ -1,9 +1,11 @@
-"""Try levers on val: seeds, weights of kinds, classes of their own, states of more networks.
+"""Try levers on val: seeds, weights of kinds, classes of their own, states of two networks.
 
-python -m experiments.everyday_english.levers --texts data/everyday --former FORMER --fits runs
+python -m experiments.everyday_english.levers --texts data/everyday --former FORMER --work WORK \\
+    --lever recipe
 
-Each fit is of the recipe that is shipped, with one thing changed; the former head is added with the
-share that is shipped. No test text is read.
+Each fit is of the recipe that is shipped, with one thing changed, on every third training text; the
+former head is added with the share that is shipped. `recipe` is what others are compared with, so
+it comes first. No test text is read.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +32,7 @@ from experiments.everyday_english.ship import (
     ngrams_of,
 )
 from experiments.everyday_english.texts import Example, kinds_of, read
-from experiments.results import write_result
+from experiments.results import find_result, write_result
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.head.head_files import load_head
 from mlstm_sentiment.head.kinds import STAR_WEIGHTS
@@ -39,7 +41,6 @@ from mlstm_sentiment.head.steps import neutral_log_odds, positive_log_odds
 
 SHARE = 0.3  # of the former head
 RATES = {"default": 2e-2, "default_small": 1e-2}
-SHIPPED = {"default": "a1", "default_small": "s1"}
 FORMER = {"default": "stars_1024", "default_small": "stars_512"}
 BUG, REQUEST = (5,), (6,)  # columns of the classes of their own
 SIDES_OF = {
@@ -68,16 +69,18 @@ REVIEWS_OF = {
 
 @dataclass(frozen=True)
 class Options:
-    """Write the result `levers`: what each lever gains on val, with intervals."""
+    """Add a lever to the result `levers`: what it gains on val, with an interval."""
 
     texts: Path
     """The folder of experiments.everyday_english.texts."""
     former: Path
     """The folder of the former heads of both models."""
-    fits: Path
-    """The folder of the fits that are shipped, a1 and s1."""
-    others: tuple[str, ...] = ()
-    """Networks whose states are added to those of default."""
+    work: Path
+    """A folder that keeps the logits of each fit."""
+    lever: str
+    """A name of LEVERS, or seeds, the mean of the recipe's seeds."""
+    every: int = 3
+    """The fits are to each text of this number."""
 
 
 class States:
@@ -110,13 +113,19 @@ class Study:
     def __init__(self, options: Options):
         self.options = options
         self.train, self.val = (read(options.texts / f"{p}.jsonl") for p in ("train", "val"))
-        self.rows: dict[str, Any] = {}
+        self.some = np.arange(0, len(self.train), options.every)
+        self.train = [self.train[row] for row in self.some]
 
     @cache  # noqa: B019
     def inputs(self, part: str, model: str) -> Inputs:
-        examples = self.train if part == "train" else self.val
-        classifier = SentimentClassifier.from_pretrained(model)
-        return fitting.inputs_of(classifier, examples, self.options.texts / f"{part}_{model}.npz")
+        with np.load(self.options.texts / f"{part}_{model}.npz") as arrays:
+            whole = Inputs(*(arrays[name] for name in Inputs._fields))
+        if part == "val":
+            return whole
+        places = [slice(*whole.starts[row : row + 2]) for row in self.some]
+        buckets = [whole.buckets[place] for place in places]
+        starts = np.concatenate([[0], np.cumsum([len(each) for each in buckets])])
+        return Inputs(whole.features[self.some], np.concatenate(buckets), starts)
 
     def joint(self, part: str, models: Sequence[str]) -> Inputs:
         each = [self.inputs(part, model) for model in models]
@@ -156,19 +165,6 @@ class Study:
             ]
         return torch.cat(parts).numpy().astype(np.float64)
 
-    def shipped(self, model: str) -> np.ndarray:
-        """Return the logits of the fit that is shipped."""
-        held_out = self.inputs("val", model)
-        network = Network(held_out.features.shape[1])
-        with np.load(self.options.fits / SHIPPED[model] / "fit.npz") as arrays:
-            fit = {name: torch.tensor(arrays[name]) for name in arrays}
-        network.center, network.scale = fit["center"], fit["scale"]
-        with torch.no_grad():
-            network.affine.weight.copy_(fit["weight"])
-            network.affine.bias.copy_(fit["bias"])
-            network.bags.weight.copy_(fit["bags"])
-        return self.answers(network, held_out)
-
     def former(self, model: str) -> np.ndarray:
         """Return the logits of the former head."""
         classifier = SentimentClassifier.from_pretrained(model)
@@ -181,11 +177,6 @@ class Study:
         texts = [text.decode() for text in classifier.encode([e.text for e in self.val]).encoded]
         odds = log_odds(texts, old.weights, old.scale)
         return np.asarray(logits + np.outer(odds, np.array(STAR_WEIGHTS) - 0.5))
-
-    def add(self, name: str, model: str, logits: np.ndarray) -> None:
-        """Judge logits of val, with the former head, and print the result."""
-        self.rows[f"{model}: {name}"] = row = judged(probabilities(logits), self.val)
-        print(f"{model}: {name}", {k: v for k, v in row.items() if k != "right"}, flush=True)
 
 
 def train(
@@ -319,30 +310,22 @@ def gains(row: dict[str, Any], base: dict[str, Any], val: Sequence[Example]) -> 
 def main() -> None:
     options = command.parse(Options, __doc__)
     study = Study(options)
-    former = {model: study.former(model) for model in FORMER}
-
-    def add(name: str, *fits: np.ndarray, model: str = "default") -> None:
-        study.add(name, model, np.mean([folded(each, former[model]) for each in fits], 0))
-        save(study)
-
-    one, two = ("default",), ("default", "default_small")
-    seeds = [study.shipped("default")]
-    add("the recipe", seeds[0])
-    add("states of default and default_small", study.logits(two))
-    classes = {"bug": BUG, "request": REQUEST}
-    add("bug and request as classes", study.logits(one, network_of=MoreClasses, allowed=classes))
-    add("negation 2 times", study.logits(one, factor=weighted("negation", 2)))
-    seeds += [study.logits(one, seed=seed) for seed in (1, 2)]
-    add("another seed", seeds[1])
-    add("mean of three seeds", *seeds)
-    add("sarcasm 4 times", study.logits(one, factor=weighted("sarcasm", 4)))
-    add("negation 4 times", study.logits(one, factor=weighted("negation", 4)))
-    add("the recipe", study.shipped("default_small"), model="default_small")
-    negation = study.logits(("default_small",), factor=weighted("negation", 2))
-    add("negation 2 times", negation, model="default_small")
-    for other in options.others:
-        add(f"states of default and {other}", study.logits(("default", other)))
-        add(f"states of both and {other}", study.logits((*two, other)))
+    name = options.lever
+    if name == "seeds":
+        names = ("recipe", "seed 1", "seed 2")
+        logits = np.mean([np.load(options.work / f"{each}.npy") for each in names], 0)
+    else:
+        models, settings = LEVERS[name]
+        logits = folded(study.logits(models, **settings), study.former(models[0]))
+    np.save(options.work / f"{name}.npy", logits.astype(np.float32))
+    base = np.load(options.work / ("small recipe.npy" if "small" in name else "recipe.npy"))
+    row, recipe = (judged(probabilities(each), study.val) for each in (logits, base))
+    row["gain"] = gains(row, recipe, study.val)
+    del row["right"]
+    print(name, row)
+    found = find_result("everyday_english", "levers") or {"every": options.every, "val": {}}
+    found["val"][name] = row
+    write_result("everyday_english", "levers", {**found, "origin": describe_origin()})
 
 
 def weighted(kind: str, factor: float) -> Callable[[Example], float]:
@@ -350,15 +333,22 @@ def weighted(kind: str, factor: float) -> Callable[[Example], float]:
     return lambda example: factor if kind in kinds_of(example) else 1.0
 
 
-def save(study: Study) -> None:
-    """Write the rows so far."""
-    content = {}
-    for name, row in study.rows.items():
-        model, _, _ = name.partition(":")
-        base = study.rows[f"{model}: the recipe"]
-        content[name] = {k: v for k, v in row.items() if k != "right"}
-        content[name]["gain"] = gains(row, base, study.val)
-    write_result("everyday_english", "levers", {"val": content, "origin": describe_origin()})
+ONE, TWO, SMALL = ("default",), ("default", "default_small"), ("default_small",)
+LEVERS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "recipe": (ONE, {}),
+    "two networks": (TWO, {}),
+    "classes of their own": (
+        ONE,
+        {"network_of": MoreClasses, "allowed": {"bug": BUG, "request": REQUEST}},
+    ),
+    "negation, twice": (ONE, {"factor": weighted("negation", 2)}),
+    "negation, four times": (ONE, {"factor": weighted("negation", 4)}),
+    "sarcasm, four times": (ONE, {"factor": weighted("sarcasm", 4)}),
+    "seed 1": (ONE, {"seed": 1}),
+    "seed 2": (ONE, {"seed": 2}),
+    "small recipe": (SMALL, {}),
+    "small, negation, twice": (SMALL, {"factor": weighted("negation", 2)}),
+}
 
 
 if __name__ == "__main__":
