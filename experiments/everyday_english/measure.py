@@ -1,10 +1,12 @@
 """Measure heads and other methods on the val or test tenths of the labelled texts.
 
 python -m experiments.everyday_english.measure --texts data/everyday --part val --methods default
+python -m experiments.everyday_english.measure --texts data/everyday --part test \\
+    --methods default default_small vader bag_public
 python -m experiments.everyday_english.measure --texts data/everyday --part test --data DATA \\
-    --methods default default_small vader bag_public bag_all
-python -m experiments.everyday_english.measure --texts data/everyday --part test --data DATA \\
-    --methods minilm --most 300    # slow: a sample of each group
+    --methods bag_all
+python -m experiments.everyday_english.measure --texts data/everyday --part test \\
+    --methods minilm --most 150    # slow: a sample of each group
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,7 @@ from sklearn.model_selection import GridSearchCV
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.board.methods import EMBEDDED, STRENGTHS, Vader, regression
+from experiments.board.methods import STRENGTHS, Vader, regression
 from experiments.board.sets import SEED, read_set
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
 from experiments.everyday_english.texts import Example, kinds_of, read
@@ -59,6 +61,7 @@ HARD_KINDS = ("negation", "question", "emoji", "bug", "sarcasm")
 BINS = 10  # of probability, of equal width
 DRAWS = 400  # of labels, for the null value
 STRENGTH = 1.0  # C of the bags
+EMBEDDED = 3000  # texts to which MiniLM's regression is fitted
 Method = Callable[[Sequence[str]], np.ndarray]  # probabilities of three answers, [N, 3]
 
 

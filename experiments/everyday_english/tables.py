@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from experiments.board import tables as board
+from experiments.everyday_english.measure import SETS as MEASURED_SETS
 from experiments.everyday_english.measure import drawn
 from experiments.everyday_english.texts import SOURCES
 from experiments.intervals import Difference, Measured, compare, unpacked_answers
@@ -42,6 +43,13 @@ TARGETS = {  # set before: sides / three
     "requests": "- / 93",
 }
 SET_TARGETS = {"sst": "86", "imdb": "92.5", "cr": "83", "tweets": "82"}
+SET_METHODS = {  # of the board: title
+    "default": "`default`",
+    "default_small": "`default_small`",
+    "bag_all": "bag, public texts of films and products",
+    "minilm": "MiniLM, the same texts",
+    "vader": "VADER",
+}
 SHIPPED = ("default", "default_small")
 SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "tweets": "tweets, SemEval-2018"}
 
@@ -76,19 +84,27 @@ def _sources(use: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_sets() -> str:
-    """Return the accuracies of both models on the published sets and on the remarks."""
+    """Return the accuracies on the published sets and on the remarks, next to other methods."""
     rows = []
-    for model in ("default", "default_small"):
-        cells = [board.cell(model, name) for name in SETS]
-        rows.append([f"`{model}`", *cells, *_remarks(model)])
+    for method, title in SET_METHODS.items():
+        if board.has(method):
+            cells = [board.cell(method, name) for name in SETS]
+            rows.append([title, *cells, *_remarks(method)])
+    own = find_result("everyday_english", "test_bag_all")
+    groups = own["groups"] if own else {}
+    if all(title in groups for title in MEASURED_SETS.values()):
+        bag = [groups[title] for title in MEASURED_SETS.values()]
+        cells = [percent(row["side"], row["side_interval"]) for row in bag]
+        rows.append([TITLES["bag_all"], *cells, percent(bag[-1]["three"])])
     head = ["per cent", *SETS.values(), "everyday remarks, sides", "everyday remarks, three"]
     return markdown(head, rows)
 
 
-def _remarks(model: str) -> tuple[str, str]:
-    """Return the accuracies on everyday remarks: sides, and three answers."""
-    row = board.row_of(model, "remarks")
-    return percent(row["accuracy"]), percent(row["three"]["accuracy"])
+def _remarks(method: str) -> tuple[str, str]:
+    """Return the accuracies on everyday remarks: sides, and three answers where there are three."""
+    row = board.row_of(method, "remarks")
+    three = percent(row["three"]["accuracy"]) if "three" in row else "-"
+    return percent(row["accuracy"]), three
 
 
 def tenths() -> str:
