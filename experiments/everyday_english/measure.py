@@ -61,7 +61,7 @@ HARD_KINDS = ("negation", "question", "emoji", "bug", "sarcasm")
 BINS = 10  # of probability, of equal width
 DRAWS = 400  # of labels, for the null value
 STRENGTH = 1.0  # C of the bags
-EMBEDDED = 3000  # texts to which MiniLM's regression is fitted
+EMBEDDED = 2000  # texts to which MiniLM's regression is fitted
 Method = Callable[[Sequence[str]], np.ndarray]  # probabilities of three answers, [N, 3]
 
 
