@@ -109,6 +109,25 @@ def vectors() -> str:
     return f"{markdown(head, rows)}\n\nOn {processor}, AMX unused. {origins(results)}"
 
 
+def equal_seconds() -> str:
+    """Return the bits of each variant after the same CPU seconds, over the seeds."""
+    result = read_result("speed", "equal_seconds")
+    rows = []
+    for name, seconds in result["seconds_of_a_step"].items():
+        runs = [run for run in result["runs"] if run["name"] == name]
+        first, bits = runs[0], sorted(run["valid"] for run in runs)
+        what = "2018" if first["published"] else "7183e653" if first["before"] else "ours"
+        budget = result["seconds"][str(first["units"])]
+        speed = first["lanes"] * first["window"] / median(seconds)
+        cells = [f"{first['units']:,}", f"{budget}", f"{first['lanes']}", f"{speed:,.0f}"]
+        middle = f"{median(bits):.3f} ({bits[0]:.3f} to {bits[-1]:.3f})"
+        rows.append([what, *cells, f"{first['characters'] / 1e6:.2f}", middle])
+    head = ["kernels and recipe", "units", "CPU seconds", "lanes", "characters in a CPU second"]
+    head += ["million characters", "valid, bits per character"]
+    processor = result["origin"]["hardware"]["processor"]
+    return f"{markdown(head, rows)}\n\nOn one core of {processor}. {origins({'': result})}"
+
+
 def before_and_after() -> str:
     """Return how much faster the kernels for Intel AMX became on 2026-11-29."""
     results = {
