@@ -68,7 +68,7 @@ class Predictions(NamedTuple):
         return None if three is None else three.argmax(1) == 1
 
 
-def _three_answers(
+def three_answers(
     positive: "np.ndarray", neutral: "np.ndarray", threshold: float = EVEN
 ) -> "np.ndarray":
     """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
@@ -96,7 +96,7 @@ def probability_of_each(head: "Head", output: "HeadOutput", *, sides: bool = Fal
     import numpy as np
 
     if output.neutral is not None and not sides:
-        return _three_answers(output.probabilities, output.neutral, head.threshold)
+        return three_answers(output.probabilities, output.neutral, head.threshold)
     if not head.is_binary:
         return output.probabilities
     return np.column_stack([1 - output.probabilities, output.probabilities])
