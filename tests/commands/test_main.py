@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -98,7 +99,8 @@ def test_a_signal_saves_and_a_resume_is_exact(whole, folder, number, code):
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output
-    assert "stopped and saved at step" in output
+    (step,) = re.findall(r"stopped and saved at step (\d+);", output)
+    assert (folder / f"checkpoint/step-{int(step):08d}").is_dir()
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
@@ -322,29 +324,38 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, run_here, monkeypatch, 
 
 
 # Closes streams as a service does that is started with `>&- 2>&-`: Python then has None for them.
+# From the first file of the run on, something prints to their descriptors, as a library may.
 CLOSED = """
-import os, sys
+import contextlib, os, runpy, sys
+sys.dont_write_bytecode = True
 for number in {closed}:
     os.close(number)
-for name in {names}:
-    setattr(sys, name, None)
-import runpy
+    setattr(sys, ("stdin", "stdout", "stderr")[number], None)
+run_dir, begun = {run_dir!r}, []
+def print_at_files(event, arguments):
+    if event == "open" and (begun or run_dir in str(arguments[0])):
+        begun.append(True)
+        for number in {closed}:
+            with contextlib.suppress(OSError):
+                os.write(number, b"spilt")
+sys.addaudithook(print_at_files)
 sys.argv = {words!r}
 runpy.run_path("main.py", run_name="__main__")
 """
 
 
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
-def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
-    """The first files that are opened get the numbers of the streams."""
-    names = [("stdin", "stdout", "stderr")[number] for number in closed]
+def test_closed_streams_end_no_training_and_get_into_no_file(folder, closed):
+    """The first files that are opened would get the numbers of the streams."""
 
     def code_of(*words):
-        code = CLOSED.format(closed=closed, names=names, words=list(map(str, words)))
-        return run_code(code).returncode
+        names = {"closed": closed, "run_dir": str(folder), "words": list(map(str, words))}
+        return run_code(CLOSED.format(**names)).returncode
 
-    assert code_of(*small_run(tmp_path / "run", 2)) == 3  # two steps do not beat unigrams
-    assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
+    assert code_of(*small_run(folder, 2)) == 3  # two steps do not beat unigrams
+    assert [row["step"] for row in rows_of(folder)][-1] == 2
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"spilt" in path.read_bytes()]
     assert code_of("main.py", "--nonsense", 3) == 2
     assert code_of("main.py", "--help") == 0
 
