@@ -5,11 +5,13 @@ import gzip
 import re
 import shlex
 import shutil
+from functools import partial
 
 import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
+from scaling.calibration import calibrate
 from tests.house.pages import COMMANDS
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run, run_shell
@@ -60,6 +62,8 @@ def prepared(script, folder):
 def test_every_example_runs(tmp_path, monkeypatch, run_here):
     folder = make_checkout(tmp_path)
     monkeypatch.chdir(folder)
+    quick = partial(calibrate, lanes=4, sizes=(32, 64))
+    monkeypatch.setattr("scaling.calibration.calibrate", quick)
     for script in SCRIPTS:
         prepared(script, folder)
         for command in examples_of(script):
