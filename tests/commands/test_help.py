@@ -14,7 +14,7 @@ from data_utils.synthetic import synthetic_reviews
 from scaling.calibration import calibrate
 from tests.house.pages import COMMANDS
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, done, run, run_shell
+from tests.support.runs import ROOT, done, run_shell
 from tests.transfer.published.layouts import draw, nvidia_language_model
 
 # In an order in which each finds what it needs.
@@ -112,8 +112,8 @@ def test_help_describes_defaults_and_ends_with_examples(script, run_here, monkey
     ("script", "wrong"),
     [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],
 )
-def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
-    assert run(script, "--help").stdout.startswith("usage: ")
-    process = run(script, *wrong)
+def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong, run_here):
+    assert run_here(script, "--help").stdout.startswith("usage: ")
+    process = run_here(script, *wrong)
     assert process.returncode == 2
     assert wrong[0] in process.stderr.splitlines()[-1]
