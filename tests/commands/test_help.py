@@ -5,14 +5,16 @@ import gzip
 import re
 import shlex
 import shutil
+from functools import partial
 
 import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
+from scaling.calibration import calibrate
 from tests.house.pages import COMMANDS
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, done, run, run_shell
+from tests.support.runs import ROOT, done, run_shell
 from tests.transfer.published.layouts import draw, nvidia_language_model
 
 # In an order in which each finds what it needs.
@@ -60,6 +62,8 @@ def prepared(script, folder):
 def test_every_example_runs(tmp_path, monkeypatch, run_here):
     folder = make_checkout(tmp_path)
     monkeypatch.chdir(folder)
+    quick = partial(calibrate, lanes=4, sizes=(32, 64))
+    monkeypatch.setattr("scaling.calibration.calibrate", quick)
     for script in SCRIPTS:
         prepared(script, folder)
         for command in examples_of(script):
@@ -108,8 +112,8 @@ def test_help_describes_defaults_and_ends_with_examples(script, run_here, monkey
     ("script", "wrong"),
     [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],
 )
-def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
-    assert run(script, "--help").stdout.startswith("usage: ")
-    process = run(script, *wrong)
+def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong, run_here):
+    assert run_here(script, "--help").stdout.startswith("usage: ")
+    process = run_here(script, *wrong)
     assert process.returncode == 2
     assert wrong[0] in process.stderr.splitlines()[-1]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 
@@ -98,7 +99,8 @@ def test_a_signal_saves_and_a_resume_is_exact(whole, folder, number, code):
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == code, output
-    assert "stopped and saved at step" in output
+    (step,) = re.findall(r"stopped and saved at step (\d+);", output)
+    assert (folder / f"checkpoint/step-{int(step):08d}").is_dir()
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
@@ -322,29 +324,34 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, run_here, monkeypatch, 
 
 
 # Closes streams as a service does that is started with `>&- 2>&-`: Python then has None for them.
+# At every file of the run, their numbers must be those of /dev/null: a library may print to them.
 CLOSED = """
-import os, sys
+import os, runpy, sys
+sys.dont_write_bytecode = True
 for number in {closed}:
     os.close(number)
-for name in {names}:
-    setattr(sys, name, None)
-import runpy
+    setattr(sys, ("stdin", "stdout", "stderr")[number], None)
+nothing = os.stat(os.devnull).st_rdev
+def look(event, arguments):
+    if event == "open" and {run_dir!r} in str(arguments[0]):
+        if any(os.fstat(number).st_rdev != nothing for number in {closed}):
+            os._exit(9)
+sys.addaudithook(look)
 sys.argv = {words!r}
 runpy.run_path("main.py", run_name="__main__")
 """
 
 
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
-def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
-    """The first files that are opened get the numbers of the streams."""
-    names = [("stdin", "stdout", "stderr")[number] for number in closed]
+def test_closed_streams_end_no_training_and_get_into_no_file(folder, closed):
+    """The first files that are opened would get the numbers of the streams."""
 
     def code_of(*words):
-        code = CLOSED.format(closed=closed, names=names, words=list(map(str, words)))
-        return run_code(code).returncode
+        names = {"closed": closed, "run_dir": str(folder), "words": list(map(str, words))}
+        return run_code(CLOSED.format(**names)).returncode
 
-    assert code_of(*small_run(tmp_path / "run", 2)) == 3  # two steps do not beat unigrams
-    assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
+    assert code_of(*small_run(folder, 2)) == 3  # two steps do not beat unigrams
+    assert [row["step"] for row in rows_of(folder)][-1] == 2
     assert code_of("main.py", "--nonsense", 3) == 2
     assert code_of("main.py", "--help") == 0
 

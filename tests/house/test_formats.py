@@ -42,15 +42,15 @@ NEWEST = "run/checkpoint/step-00000010/training.json"
 
 
 @pytest.mark.parametrize("part", ["corpus/meta.json", "run/model/config.json", NEWEST])
-def test_a_newer_version_is_refused_by_name(tmp_path, part):
+def test_a_newer_version_is_refused_by_name(tmp_path, run_here, part):
     shutil.copytree(V1, tmp_path / "v")
     path = tmp_path / "v" / part
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 9}))
     if "checkpoint" in part:
-        process = run("main.py", "--resume", tmp_path / "v/run", "--train.steps", "12")
+        process = run_here("main.py", "--resume", tmp_path / "v/run", "--train.steps", "12")
     else:
         data = ("--model", tmp_path / "v/run", "--data", tmp_path / "v/corpus")
-        process = run("scripts/evaluate.py", *data)
+        process = run_here("scripts/evaluate.py", *data)
     assert_refused(process, path.name, "format_version 9 is newer")
     assert process.stderr.endswith("update the project\n")
 

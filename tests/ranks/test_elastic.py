@@ -22,6 +22,7 @@ from tests.support.runs import (
 )
 
 LONG = 120  # steps, for a signal to come between them
+SELDOM = {"evaluate.every_steps": 60, "checkpoint.every_steps": 1000}  # they take most of the time
 AGAIN = {"if-exists": "resume"}
 
 
@@ -29,7 +30,7 @@ AGAIN = {"if-exists": "resume"}
 def whole(tmp_path_factory):
     """The folder of a run that three ranks train without disturbance."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    processes = run_ranks(3, *small_run(folder, LONG))
+    processes = run_ranks(3, *small_run(folder, LONG, **SELDOM))
     assert not any(process.returncode for process in processes), processes
     return folder
 
@@ -52,7 +53,7 @@ def test_four_ranks_two_and_four_again(tmp_path):
 
 def test_sigterm_to_one_rank_stops_all_at_one_step_and_the_same_command_resumes(whole, tmp_path):
     """It is bit for bit with two ranks: sums of three depend on their order."""
-    command = small_run(tmp_path / "run", LONG, **AGAIN, **{"checkpoint.every_steps": 1000})
+    command = small_run(tmp_path / "run", LONG, **AGAIN, **SELDOM)
     ranks = start_ranks(3, *command)
     begun(tmp_path / "run", lines=2)
     ranks[1].send_signal(signal.SIGTERM)

@@ -13,7 +13,7 @@ from scaling import comparison
 from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, assert_refused, done, run, run_ranks, unread_stdout
+from tests.support.runs import ROOT, assert_refused, done, run_ranks, unread_stdout
 from tests.support.trainers import ALONE
 from training.runs.rows import read_rows
 
@@ -28,8 +28,8 @@ def planned(*arguments):
     return make_plan(parse(PlanOptions, arguments=list(map(str, arguments))))
 
 
-def test_the_command_answers_what_it_is_asked(tmp_path):
-    process = done(run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
+def test_the_command_answers_what_it_is_asked(tmp_path, run_here):
+    process = done(run_here("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
     result = read_json(tmp_path / "plan.json")
     assert result["gpus"] == 128
     assert result["efficiency"] == pytest.approx(0.85, abs=0.01)
@@ -206,11 +206,11 @@ def test_ranks_measure_an_all_reduce_by_size(tmp_path):
     assert planned("--model", 64, "--cluster", path)["efficiency"] < 1
 
 
-def test_a_run_is_compared_with_its_plan(tmp_path):
+def test_a_run_is_compared_with_its_plan(tmp_path, run_here):
     cluster = ROOT / "configs/clusters/cpu_avx512.toml"
     output = tmp_path / "out.json"
     words = ("--cluster", cluster, "--actual", FIXTURE, "--output", output)
-    process = done(run("scripts/plan.py", *words))
+    process = done(run_here("scripts/plan.py", *words))
     result = read_json(output)
     rows = [row["characters_per_second"] for row in read_rows(FIXTURE / "metrics.jsonl")[1:]]
     assert min(rows) <= result["actual_characters_per_second"] <= max(rows)
@@ -218,7 +218,7 @@ def test_a_run_is_compared_with_its_plan(tmp_path):
         result["actual_characters_per_second"] / result["planned_characters_per_second"]
     )
     assert f"{result['actual_to_planned']:.2f} of the plan of cpu_avx512.toml" in process.stdout
-    assert_refused(run("scripts/plan.py", "--actual", FIXTURE), "needs the --cluster")
+    assert_refused(run_here("scripts/plan.py", "--actual", FIXTURE), "needs the --cluster")
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, name, said):
     assert re.search(said, comparison.sentence_about(FIXTURE, ALONE.device))
 
 
-def test_a_file_of_a_known_gpu_needs_only_its_name_and_number():
+def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):
     result = planned("--model", 4096, "--cluster", CLUSTERS / "h100.toml")
     assert "H100: not measured" in "\n".join(lines(result))
     (node,) = read_toml(CLUSTERS / "h100.toml", ClusterConfig).nodes
@@ -247,4 +247,4 @@ def test_a_file_of_a_known_gpu_needs_only_its_name_and_number():
     assert measured.of_sheet == []
     with pytest.raises(InputError, match="memory_bytes is missing; no data sheet of 'abacus'"):
         NodeConfig(device="abacus", gpus=1)
-    assert_refused(run("scripts/plan.py", "--gpus", 3), "name a --model and a --cluster")
+    assert_refused(run_here("scripts/plan.py", "--gpus", 3), "name a --model and a --cluster")

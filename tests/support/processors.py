@@ -8,7 +8,6 @@ oneDNN and model/kernels/cores.py read take instructions away; Intel AMX is emul
 
 import os
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
+
+from tests.support.forked import run_forked
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSORS = {
@@ -51,29 +52,29 @@ def files_with_the_marker() -> list[str]:
 
 
 def run_on(name: str) -> tuple[int, str]:
-    """Run the marked tests as on a processor; return pytest's exit code and what to print."""
+    """Run the marked tests as on a processor; return pytest's exit code and what to print.
+
+    In a process that has imported torch, which asks for the processor only when it first computes.
+    """
     begun = time.monotonic()
     pytest = ("pytest", "-q", "-p", "no:cacheprovider", "-m", "processor and not slow and not gpu")
-    done = subprocess.run(
-        [sys.executable, "-m", *pytest, *files_with_the_marker()],
-        cwd=ROOT,
-        env=os.environ | PROCESSORS[name],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    words = ["-m", *pytest, *files_with_the_marker()]
+    done = run_forked(words, ROOT, LIMIT, os.environ | PROCESSORS[name])
     if done.returncode == 0:
         return 0, f"{name}: {done.stdout.splitlines()[-1]}"
     variables = shlex.join(f"{key}={value}" for key, value in PROCESSORS[name].items())
     seconds = time.monotonic() - begun
-    return done.returncode, f"{name} ({variables}), {seconds:.0f} s:\n{done.stdout}"
+    return (
+        done.returncode,
+        f"{name} ({variables}), {seconds:.0f} s:\n{done.stdout}{done.stderr}",
+    )
 
 
 def main() -> int:
     """Return 1 if a test failed on any processor."""
     failed = 0
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"  # as tests/conftest.py, which comes too late here
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for code, report in pool.map(run_on, simulated_here()):
             print(report, flush=True)

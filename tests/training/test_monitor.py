@@ -176,6 +176,6 @@ def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path, header,
     assert "--" not in str(refused.value)
 
 
-def test_half_a_probe_is_refused(tmp_path, sets):
-    process = run(*small_run(tmp_path / "run", 2, **{"evaluate.probe_train": sets[0]}))
+def test_half_a_probe_is_refused(tmp_path, sets, run_here):
+    process = run_here(*small_run(tmp_path / "run", 2, **{"evaluate.probe_train": sets[0]}))
     assert_refused(process, "evaluate.probe_train and evaluate.probe_val need each other")

@@ -1,5 +1,7 @@
 """Which precision `auto` is, and when losses are scaled."""
 
+import os
+
 import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -33,6 +35,13 @@ def test_auto_is_bf16_if_the_processor_multiplies_it_fast(
     monkeypatch.delenv(EMULATED_AMX, raising=False)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert agreed_precision(ALONE, "auto") == expected
+
+
+@pytest.mark.processor
+@pytest.mark.skipif("ATEN_CPU_CAPABILITY" not in os.environ, reason="no processor is simulated")
+def test_a_simulated_processor_has_no_other_instructions():
+    """tests/support/processors.py simulates it in a process that has imported torch."""
+    assert torch.backends.cpu.get_cpu_capability().lower() == os.environ["ATEN_CPU_CAPABILITY"]
 
 
 @pytest.mark.processor

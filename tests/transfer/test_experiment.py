@@ -196,18 +196,17 @@ def test_results_are_whole_before_pictures_are_drawn(tmp_path, loaded, sets, cap
     ]
 
 
-def test_empty_texts_are_refused_before_any_work(tmp_path, loaded, sets):
+def test_sets_that_teach_nothing_are_refused_before_any_work(tmp_path, loaded, sets):
+    train, val, test = sets
     empty = LabelledSet([" "] * 4, np.array([0, 1, 0, 1]), ("0", "1"))
-    with pytest.raises(InputError, match="every text of the training set is empty"):
-        run_transfer(loaded, [empty, *sets[1:]], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, loaded, sets):
-    alike = sets[1].subset(np.flatnonzero(sets[1].labels == 1))
-    with pytest.raises(InputError, match=r"validation labels hold a single class.*--val"):
-        run_transfer(loaded, [sets[0], alike, sets[2]], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    alike = val.subset(np.flatnonzero(val.labels == 1))
+    for parts, message in (
+        ([empty, val, test], "every text of the training set is empty"),
+        ([train, alike, test], r"validation labels hold a single class.*--val"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run_transfer(loaded, parts, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_regression_without_weights_is_reported(tmp_path, telling_model, caplog):

@@ -4,7 +4,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from mlstm_sentiment.errors import InputError
-from tests.support.runs import assert_refused, run
+from tests.support.runs import assert_refused
 from transfer.task import check_seeds
 
 
@@ -29,10 +29,10 @@ def test_a_seed_out_of_bounds_is_refused(seed):
         ("transfer", ["--untrained", "2"], "with 2 draws"),
     ],
 )
-def test_commands_refuse_before_anything_is_read(script, options, words, tmp_path):
+def test_commands_refuse_before_anything_is_read(script, options, words, tmp_path, run_here):
     """There is no model and no text; reading them would be another error."""
     names = ("model", "train", "val", "test", "output")
     files = [word for name in names for word in (f"--{name}", tmp_path / name)]
-    process = run(f"scripts/{script}.py", *files, "--seed", str(2**32 - 1), *options)
+    process = run_here(f"scripts/{script}.py", *files, "--seed", str(2**32 - 1), *options)
     assert_refused(process, "--seed 4294967295", words)
     assert not list(tmp_path.iterdir())

@@ -130,19 +130,19 @@ def test_interrupted_by_the_user_and_run_again(tmp_path):
     assert SHA256 in again.stderr
 
 
-def test_the_script_refuses_in_one_line(tmp_path):
+def test_the_script_refuses_in_one_line(tmp_path, run_here):
     command = ("scripts/download_data.py", "sst", "--output", tmp_path / "data")
     with served(CONTENT) as site:
-        process = run(*command, "--mirror", site.address)
+        process = run_here(*command, "--mirror", site.address)
     assert_refused(process, "not the published file", SHA256, "train_binary_sent.csv")
     assert names(tmp_path / "data" / "sst") == []
 
 
 @pytest.mark.parametrize("name", ["data", "data/sst"])
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, name):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path, name, run_here):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
-    process = run("scripts/download_data.py", "sst", "--output", tmp_path / "data")
+    process = run_here("scripts/download_data.py", "sst", "--output", tmp_path / "data")
     assert_refused(process, f"{tmp_path / name}: is a file; name a folder")
     assert (tmp_path / name).read_text() == "mine"
 

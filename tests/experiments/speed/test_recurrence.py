@@ -258,9 +258,9 @@ def test_benchmark_of_inference_and_of_a_step(tmp_path):
     assert parts["share"].keys() == {*PARTS, REST}
 
 
-def test_sizes_that_make_no_sense_are_refused():
+def test_sizes_that_make_no_sense_are_refused(run_here):
     for option in ("--batch", "--embedding-size"):
-        assert_refused(run("scripts/benchmark.py", "recurrence", option, 0), f"{option} is 0")
+        assert_refused(run_here("scripts/benchmark.py", "recurrence", option, 0), f"{option} is 0")
 
 
 def test_every_part_of_a_profile_counts_once():

@@ -11,7 +11,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.ranks.combining import pairwise_tree
 from tests.support.peers import among_peers
-from tests.support.runs import assert_refused, run, run_ranks, small_run
+from tests.support.runs import assert_refused, run_ranks, small_run
 from tests.support.trainers import make_trainer
 from training.parallel.adasum import PIECE, AdasumExchange, combined
 from training.parallel.distributed import World
@@ -148,7 +148,7 @@ def test_the_papers_rule_uses_the_lanes_of_one_rank():
     assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4
 
 
-def test_main_refuses_another_number_of_ranks(tmp_path):
+def test_main_refuses_another_number_of_ranks(tmp_path, run_here):
     folder = tmp_path / "run"
     keys = {"parallel.combine": "adasum", "evaluate.every_steps": 100}
     for process in run_ranks(2, *small_run(folder, 3, **keys)):
@@ -157,5 +157,5 @@ def test_main_refuses_another_number_of_ranks(tmp_path):
         '"optimizer_states": 2'
         in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()
     )
-    process = run("main.py", "--resume", folder, "--train.steps", "4")
+    process = run_here("main.py", "--resume", folder, "--train.steps", "4")
     assert_refused(process, "its own optimiser state", "has 2, this run 1;", "start 2")

@@ -66,18 +66,6 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
         assert f"{name}: 100%|" in shown
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"freeze": True, "encoder_factor": 0.3}, "freeze leaves nothing for encoder_factor to"),
-        ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
-    ],
-)
-def test_settings_without_effect_are_refused(settings, said):
-    with pytest.raises(InputError, match=said):
-        FinetuningConfig(**settings)
-
-
 def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(folder, tmp_path):
     run(folder, tmp_path / "out", epochs=1, window=8)
     shutil.move(tmp_path / "out", tmp_path / "moved")

@@ -317,6 +317,8 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
         ({"lm_weight": np.nan}, "lm_weight is nan; it must be finite"),
         ({"lm_weight": -1.0}, "lm_weight is -1.0; it must be at least zero"),
         ({"freeze": True, "lm_weight": 0.1}, "freeze leaves nothing"),
+        ({"freeze": True, "encoder_factor": 0.3}, "freeze leaves nothing for encoder_factor to"),
+        ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
         ({"seed": -1}, "seed is -1"),
         ({"warmup": 1.5}, "warmup is 1.5"),
         ({"dropout": 1.0}, "dropout is 1.0"),
