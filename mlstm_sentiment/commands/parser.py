@@ -27,7 +27,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
-from ..files.writer import begin_reading
+from ..files.writer import begin_reading, check_standard_output
 
 Options = TypeVar("Options")
 _METAVARS: dict[Any, str] = {
@@ -78,7 +78,9 @@ def parse(
         place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
-    begin_reading(map(Path, _words_of(parsed)))
+    inputs = list(map(Path, _words_of(parsed)))
+    check_standard_output(inputs)
+    begin_reading(inputs)
     return parsed
 
 

@@ -15,6 +15,7 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,7 +41,10 @@ _KEYS = {"file", "kind", "sha256"}  # of a line of it
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
 _UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
 _DIR_FD = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+# Not through a link, and without waiting for the other end of a pipe.
+_NO_LINK = sum(
+    getattr(os, f"O_{flag}", 0) for flag in ("NOFOLLOW", "CLOEXEC", "BINARY", "NONBLOCK")
+)
 _TEMPORARY = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{PARTIAL}")
 _ABANDONED_SECONDS = 24 * 3600  # without a change: its writer must be dead
 _SMALL_BYTES = 1 << 20  # files up to this size are compared with their digest
@@ -80,6 +84,25 @@ def set_aside(path: Path, what: str = "") -> Path:
 def begin_reading(inputs: Iterable[Path]) -> Token[Mapping[tuple[int, int], Path]]:
     """Refuse from now on, in this thread, to write over these files, or those of these folders."""
     return _inputs.set({**_inputs.get({}), **_identities(inputs)})
+
+
+def check_standard_output(inputs: Iterable[Path]) -> None:
+    """Raise InputError if the standard output of this process is one of these files, or its input.
+
+    The shell's `command < texts >> texts` would read what it writes.
+    """
+    if sys.stdout is None:
+        return
+    with suppress(OSError):
+        status = os.fstat(1)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        if os.path.samestat(status, os.fstat(0)):
+            raise InputError("standard output is the file of standard input; name another file")
+        for path in inputs:
+            with suppress(OSError, ValueError):  # not a path at all, such as a text
+                if os.path.samestat(status, path.stat()):
+                    raise InputError(f"{path}: standard output is this input; name another file")
 
 
 @contextmanager
@@ -131,16 +154,20 @@ class _Folder:
         return name if self._fd is not None else str(self.path / name)
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open a file that is not a link."""
+        """Open a regular file that is not a link."""
         if not hasattr(os, "O_NOFOLLOW"):
             self._refuse_link(name)
         try:
-            return os.open(self._at(name), flags | _NO_LINK, mode, dir_fd=self._fd)
+            descriptor = os.open(self._at(name), flags | _NO_LINK, mode, dir_fd=self._fd)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK):
                 self._refuse_link(name)
             error.filename = str(self.path / name)
             raise
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise InputError(f"{self.path / name}: is no file but a folder or a pipe; remove it")
+        return descriptor
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of a file, or of the link itself; None if there is none."""

@@ -6,6 +6,8 @@ Every case ends with one line, exit code 2, and all files as they were.
 import csv
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -13,7 +15,7 @@ from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from tests.support.runs import assert_refused, done, run, small_run
+from tests.support.runs import ROOT, assert_refused, done, run, small_run
 
 NAMES = ("train", "val", "test")
 OURS = (
@@ -136,6 +138,14 @@ REFUSED = {
         hard_link(".mlstm_sentiment.jsonl", "letter"),
         to("demo", "new.html", *TEXT[:2]),
     ),
+    "a folder as the record": (
+        lambda work: (work / ".mlstm_sentiment.jsonl").mkdir(),
+        to("demo", "new.html", *TEXT[:2]),
+    ),
+    "a pipe without a writer as the record": (
+        lambda work: os.mkfifo(work / ".mlstm_sentiment.jsonl"),
+        to("demo", "new.html", *TEXT[:2]),
+    ),
     "a link as the output": (link("a.html"), to("demo", "a.html", *TEXT[:2])),
     "a broken link as the output": (link("a.html", "none"), to("demo", "a.html", *TEXT[:2])),
     "a page of the user's": (own("a.html"), to("heatmap", "a.html", *TEXT)),
@@ -157,6 +167,28 @@ def test_is_refused_and_nothing_is_changed(work, prepare, command, run_here):
     after = state_of(work)
     assert {path: after.get(path) for path in before} == before
     assert_refused(process)
+
+
+@pytest.mark.parametrize(("source", "opened"), [("train.csv", "letter"), ("-", "train.csv")])
+def test_standard_output_is_no_input(work, source, opened):
+    """As by the shell's >>."""
+    table = work / "train.csv"
+    before = table.read_bytes()
+    words = [
+        "scripts/classify.py",
+        "--model",
+        "default_small",
+        "--input",
+        source.replace("t", f"{work}/t", 1),
+    ]
+    with open(work / opened) as stdin, open(table, "a") as stdout:
+        process = subprocess.run(
+            [sys.executable, *words],
+            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        )  # fmt: skip
+    assert process.returncode == 2
+    assert "standard output is" in process.stderr
+    assert table.read_bytes() == before
 
 
 def test_what_a_command_wrote_it_replaces_and_another_does_not(work, run_here):
