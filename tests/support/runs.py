@@ -95,9 +95,10 @@ def run_code(code, cwd=ROOT, timeout=120, env=None):
 
 
 def is_ours(command):
-    """Say whether a command is a script or a module of the repository."""
+    """Say whether a command is code, a script, or a module of the repository."""
     module = command[1] if command[0] == "-m" else ""
-    return command[0].endswith(".py") or module.startswith(("experiments.", "tests.", "model"))
+    is_file = command[0] == "-c" or command[0].endswith(".py")
+    return is_file or module.startswith(("experiments.", "tests.", "model"))
 
 
 def start(*command, env=None, streams=None):
