@@ -59,6 +59,10 @@ class TryAgain(InputError):
     exit_code = TEMPORARY_FAILURE
 
 
+class TimeIsUp(Exception):
+    """A signal has ended, on every rank, a measurement that the next start repeats."""
+
+
 class NewerFormat(InputError):
     """A file of a newer version of this project; the file is intact."""
 

@@ -190,8 +190,8 @@ check_slurm() {
     until_ended 150 'RUNNING|COMPLETING'
     report "the first node disappears" 'JobState=PENDING .*Restarts=1' \
         "$(scontrol show job -o "$job" | grep -oE ' (JobState|Restarts)=[^ ]*' | tr -s '\n ' ' ')"
-    sleep 60 # Slurm 22.05 loses count of the GPUs if the node is back at once
     node 0
+    scontrol reconfigure # Slurm 22.05 loses count of the GPUs of such a job
     until_ended 900 'PENDING|RUNNING|COMPLETING' # Slurm starts a requeued job after two minutes
     report "... and the job continues" 'JobState=COMPLETED .*ExitCode=0:0 .*from step [1-9]' \
         "$(outcome | tr -s '\n ' ' ') $(grep -oE 'from step [0-9,]+' "$work/first.log" | tail -n 1)"

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+from mlstm_sentiment.errors import TimeIsUp
+
 from .best_model import BestModelWriter
 from .metrics import RunLog
 from .monitor import Monitor
-from .parallel.distributed import TimeIsUp
 from .run_plan import RunPlan
 from .throughput import ThroughputMeter
 from .trainer import Trainer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_utils.corpus import Corpus
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TimeIsUp
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
@@ -14,7 +14,7 @@ from model.layers.language_model import LanguageModel
 from .evaluation import EvaluateConfig
 from .metrics import RunLog
 from .parallel.agreement import run_on_main
-from .parallel.distributed import TimeIsUp, World, never
+from .parallel.distributed import World, never
 from .trainer import Trainer
 
 if TYPE_CHECKING:

@@ -214,8 +214,10 @@ def drop(stream: TextIO | None) -> None:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror}"
+        where = error.filename
+        if where is None and isinstance(error, FileNotFoundError):
+            where = "the current folder"  # os.getcwd names none
+        return f"{where}: {error.strerror}" if where else error.strerror
     line = " ".join(str(error).split())
     if len(line) <= MOST_CHARACTERS:
         return line

@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.engine.kinds import FeatureKind
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TimeIsUp
 from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.features import features_in_order
 from model.layers.config import ModelConfig
@@ -23,7 +23,7 @@ from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run, tr
 from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer
 from training.evaluation import EvaluateConfig
 from training.monitor import SAMPLE_LENGTH, Monitor
-from training.parallel.distributed import TimeIsUp, World
+from training.parallel.distributed import World
 from training.probe import Probe
 from training.trainer import Diverged
 

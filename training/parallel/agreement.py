@@ -10,11 +10,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TimeIsUp
 from model.inference.weights import model_digest
 from model.layers.language_model import LanguageModel
 
-from .distributed import TimeIsUp, World, never
+from .distributed import World, never
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ import torch.distributed.nn
 from torch import Tensor
 
 from mlstm_sentiment.engine.cores import bound_cores, core_numbers, quota
-from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError
+from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError, TimeIsUp
 from model.kernels.process import owns_process
 
 from .launcher import may_restart, print_error
@@ -46,10 +46,6 @@ _LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK
 def never() -> bool:
     """Return False: the time is not up."""
     return False
-
-
-class TimeIsUp(Exception):
-    """A signal has ended, on every rank, a measurement that the next start repeats."""
 
 
 class MissingGpu(InputError):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mlstm_sentiment.errors import TimeIsUp
 from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import features_in_order
@@ -20,7 +21,6 @@ from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
 from model.state import IGNORED, State
 from training.objective import linear_cross_entropy
-from training.parallel.distributed import TimeIsUp, never
 
 BLOCK = 128  # tokens per call without a gradient
 
@@ -46,7 +46,10 @@ class LearningEncoder:
             return encode(texts, self.model, self.window, self.predicts)
 
     def features(
-        self, name: str, sequences: Sequence[np.ndarray], is_time_up: Callable[[], bool] = never
+        self,
+        name: str,
+        sequences: Sequence[np.ndarray],
+        is_time_up: Callable[[], bool] | None = None,
     ) -> np.ndarray:
         """Return float32 [N, F], without a gradient; raise TimeIsUp once it is up."""
         return read_features(self.model, name, sequences, is_time_up)
@@ -66,7 +69,10 @@ class FrozenEncoder:
         return Encoded(features, features.new_zeros(()), 0)
 
     def features(
-        self, name: str, sequences: Sequence[np.ndarray], is_time_up: Callable[[], bool] = never
+        self,
+        name: str,
+        sequences: Sequence[np.ndarray],
+        is_time_up: Callable[[], bool] | None = None,
     ) -> np.ndarray:
         """Return float32 [N, F] of the split with this name; computed once, whatever the time."""
         if name not in self._cache:
@@ -78,7 +84,7 @@ def read_features(
     model: LanguageModel,
     name: str,
     sequences: Sequence[np.ndarray],
-    is_time_up: Callable[[], bool] = never,
+    is_time_up: Callable[[], bool] | None = None,
 ) -> np.ndarray:
     """Return float32 [N, F], without a gradient, and show the progress under a name.
 
@@ -87,7 +93,7 @@ def read_features(
 
     def advance(tokens: int) -> None:
         progress.advance(tokens)
-        if is_time_up():
+        if is_time_up is not None and is_time_up():
             raise TimeIsUp
 
     with ProgressBar(name, sum(map(len, sequences))) as progress:

@@ -27,7 +27,6 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Head
 from model.layers.language_model import LanguageModel
 from training.optimizers.optim import Schedule, set_learning_rate
-from training.parallel.distributed import never
 from training.runs.checkpoint_store import Progress
 
 from ..metrics import metrics_of
@@ -104,7 +103,7 @@ class Finetuner:
         self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
         self.progress = FinetuningProgress()
         self.history: list[dict[str, Any]] = []  # a row per epoch
-        self.is_time_up: Callable[[], bool] = never  # asked in an evaluation
+        self.is_time_up: Callable[[], bool] | None = None  # asked in an evaluation
 
     @property
     def epoch(self) -> int:

@@ -461,3 +461,56 @@ def test_emulation_runs_every_path():
     if (emulated := emulated_library()) is None:
         pytest.skip("no C compiler")
     assert all(emulated.engine_path_runs(number) for number in range(len(COMPILED)))
+
+
+_SHARED = """
+import threading
+import numpy as np
+from mlstm_sentiment.engine.engine import Engine
+from mlstm_sentiment.engine.library import NUMPY, path_names
+
+rng = np.random.default_rng(0)
+for path in path_names():
+    for threads in (2, 4) if path != NUMPY else ():
+        engine = Engine.load("default_small", threads=threads, path=path)
+        size = engine.architecture.resolved_vocabulary_size
+        texts = [rng.integers(0, size, length) for length in (0, 1, 5, 60, 33, 3, 17, 40, 9, 2)]
+        read = lambda: engine.read(texts, ("last", "mean", "max"), bits=True, units=[1, 2])
+        callers = [threading.Thread(target=read) for _ in range(3)]
+        [caller.start() for caller in callers]
+        state = engine.advance(engine.initial_state(3), texts[1:4])
+        engine.next_token(state)
+        [caller.join() for caller in callers]
+        print("read", path, threads)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["thread", "address"])
+def test_no_sanitizer_reports_the_engine(tmp_path, kind):
+    """Threads share a model, and each call has threads of its own."""
+    name = {"thread": "libtsan.so", "address": "libasan.so"}[kind]
+    found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True)
+    if not os.path.isabs(runtime := found.stdout.strip()):
+        pytest.skip(f"gcc has no {name}")
+    environment = {
+        **os.environ,
+        # Calls instead of inlined checks: gcc compiles those of addresses for many minutes.
+        "CC": f"gcc -fsanitize={kind} --param asan-instrumentation-with-call-threshold=0 -w",
+        "XDG_CACHE_HOME": str(tmp_path),
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    build = "from mlstm_sentiment.engine.compiling import compiled; compiled()"
+    subprocess.run([sys.executable, "-c", build], env=environment, cwd=ROOT, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", _SHARED],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**environment, "LD_PRELOAD": runtime},  # not for the compiler, which it slows down
+    )
+    assert process.returncode == 0, process.stderr
+    assert "Sanitizer" not in process.stderr, process.stderr
+    assert "not compiled" not in process.stderr, process.stderr
+    assert "read plain 4" in process.stdout
