@@ -121,13 +121,18 @@ def against(model: str) -> str:
     """Return by how many points a model is ahead of other methods on the same texts."""
     results = _measured()
     own = results[model]
-    others = {name: results[name] for name in COMPARED if name in results}
+    others = {name: results[name] for name in COMPARED if _has_answers(results.get(name))}
     rows = [
         [group, *(_apart(own[part][group], other[part].get(group)) for other in others.values())]
         for part, group in _rows(results)
         if group in own[part]
     ]
     return markdown(["points, sides / three", *(TITLES[name] for name in others)], rows)
+
+
+def _has_answers(result: dict[str, Any] | None) -> bool:
+    """Return whether a result says which texts are right; earlier ones do not."""
+    return result is not None and "right_three" in next(iter(result["groups"].values()))
 
 
 def _rows(results: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
@@ -167,8 +172,8 @@ def levers() -> str:
                 *(percent(row[key]) for key in ("sides", "three")),
                 f"{100 * gain['sum']:+.1f} +- {100 * gain['margin']:.1f}",
                 *(percent(row[key]) for key in LEVER_COLUMNS),
-                row["negation, written for val"],
-                row["sarcasm, written for val"],
+                str(row["negation, written for val"]),
+                str(row["sarcasm, written for val"]),
             ]
         )
     head = ["fit", "sides", "three", "gain, sides + three", *LEVER_COLUMNS.values()]
@@ -201,17 +206,14 @@ def calibration() -> str:
 
 
 def three_calibration() -> str:
-    """Return the errors of all three probabilities on test texts, as those of P(positive)."""
+    """Return the errors of all three probabilities of `default` on test texts."""
     answers = ("negative", "neutral", "positive")
-    results = {name: result for name, result in _measured().items() if name in SHIPPED}
     rows = []
-    for group, first in results["default"]["groups"].items():
-        if "errors of three" in first:
-            errors = [r["groups"][group]["errors of three"] for r in results.values()]
-            cells = [each[answer] for each in errors for answer in answers]
+    for group, row in read_result("everyday_english", "test_default")["groups"].items():
+        if errors := row.get("errors of three"):
+            cells = [errors[answer] for answer in answers]
             rows.append([group, *(f"{error:.3f} ({null:.3f})" for error, null in cells)])
-    head = [f"{TITLES[name]}: {answer}" for name in results for answer in answers]
-    return markdown(["error (null)", *head], rows)
+    return markdown(["error (null)", *answers], rows)
 
 
 def _measured() -> dict[str, dict[str, Any]]:
