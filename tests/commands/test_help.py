@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 import torch
+from scaling.calibration import calibrate
 
 from data_utils.synthetic import synthetic_reviews
-from scaling.calibration import calibrate
 from tests.house.pages import COMMANDS
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run_shell
