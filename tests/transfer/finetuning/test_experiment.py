@@ -18,7 +18,7 @@ from configs.toml_file import RunConfig
 from data_utils.labelled import LabelledSet
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.storage import lock_folder
+from mlstm_sentiment.files.storage import lock_folder, step_folders, step_of
 from mlstm_sentiment.head.head_files import find_classifier
 from mlstm_sentiment.head.separation import load_areas
 from mlstm_sentiment.text.profiles import text_profile
@@ -58,10 +58,13 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
     """A resumed run begins where it ended: 24 steps of three epochs of eight."""
     config = {"epochs": 3, "batch_size": 8}
     assert run(folder, tmp_path / "out", stop=StopAfter(10), **config) is None
+    ended = step_of(step_folders(tmp_path / "out" / "checkpoint")[-1])
+    assert ended > 0
     with redirect_stderr(Terminal()) as terminal:
         run(folder, tmp_path / "out", resume=True, **config)
     shown = terminal.getvalue()
-    assert re.search(r"fine-tuning:  4\d%\|.*\| 10/24 ", shown)
+    first = re.search(r"fine-tuning: +\d+%\|[^|]*\| (\d+)/24 ", shown)
+    assert int(first[1]) == ended
     for name in ("fine-tuning", "val", "test"):
         assert f"{name}: 100%|" in shown
 
