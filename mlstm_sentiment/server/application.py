@@ -171,7 +171,7 @@ def application(
                 texts, sides = _question_in(await _body(request, limits.body), limits)
                 if sides and not has_sides:
                     raise HTTPException(400, "sides is for a model of two classes; leave it out")
-                rows = await _unless_left(request, asyncio.wrap_future(submit(texts, sides)))
+                rows = await _unless_left(request, submit(texts, sides))
         except TimeoutError:
             seconds = f"{limits.seconds:g} seconds"
             raise HTTPException(503, f"no answer in {seconds}; send fewer texts") from None
@@ -243,15 +243,14 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-async def _unless_left(
-    request: Request, rows: "asyncio.Future[list[AnswerRow]]"
-) -> list[AnswerRow]:
+async def _unless_left(request: Request, submitted: "Future[list[AnswerRow]]") -> list[AnswerRow]:
     """Return the rows; cancel them and raise ClientDisconnect if the client leaves."""
 
     async def leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
+    rows = asyncio.wrap_future(submitted)
     left = asyncio.ensure_future(leaving())
     try:
         await asyncio.wait((rows, left), return_when=asyncio.FIRST_COMPLETED)
@@ -260,6 +259,7 @@ async def _unless_left(
         return rows.result()
     finally:
         left.cancel()
+        submitted.cancel()  # at once: through `rows`, it would be after the response
         rows.cancel()
 
 

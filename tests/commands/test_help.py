@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 import torch
-from scaling.calibration import calibrate
 
 from data_utils.synthetic import synthetic_reviews
+from experiments.scaling.calibration import calibrate
 from tests.house.pages import COMMANDS
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run_shell
@@ -63,7 +63,7 @@ def test_every_example_runs(tmp_path, monkeypatch, run_here):
     folder = make_checkout(tmp_path)
     monkeypatch.chdir(folder)
     quick = partial(calibrate, lanes=4, sizes=(32, 64))
-    monkeypatch.setattr("scaling.calibration.calibrate", quick)
+    monkeypatch.setattr("experiments.scaling.calibration.calibrate", quick)
     for script in SCRIPTS:
         prepared(script, folder)
         for command in examples_of(script):

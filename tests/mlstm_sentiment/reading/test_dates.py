@@ -6,7 +6,7 @@ import math
 import pytest
 
 from mlstm_sentiment.reading.dates import Dates, _rank_of_name, _readings_of
-from mlstm_sentiment.reading.table_model import TableModel, _Groups
+from mlstm_sentiment.reading.table_model import TableModel
 
 # 5 March 2024 in formats in which nothing is open.
 PLAIN = [
@@ -131,7 +131,7 @@ def test_an_order_that_no_cell_shows_is_that_of_another_column():
 
 
 def test_groups_that_differ_by_a_blank_a_case_or_a_zero_are_one():
-    groups = _Groups()
+    table = TableModel(by="product")
     cells = [
         "Kettle",
         "kettle ",
@@ -145,7 +145,7 @@ def test_groups_that_differ_by_a_blank_a_case_or_a_zero_are_one():
         math.nan,
         "Lamp  two",
     ]
-    assert [groups.of(cell) for cell in cells] == [
+    assert [table.group_key(cell) for cell in cells] == [
         *["Kettle"] * 3, *["5"] * 4, *["(none)"] * 3, "Lamp two",
     ]  # fmt: skip
 
