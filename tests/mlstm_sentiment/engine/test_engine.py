@@ -501,7 +501,7 @@ def test_no_sanitizer_reports_the_engine(tmp_path, kind):
         "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
         "ASAN_OPTIONS": "detect_leaks=0",
     }
-    build = "from mlstm_sentiment.engine.compiling import compiled; compiled()"
+    build = "from mlstm_sentiment.engine.library import compiled; compiled()"
     subprocess.run([sys.executable, "-c", build], env=environment, cwd=ROOT, check=True)
     process = subprocess.run(
         [sys.executable, "-c", _SHARED],
