@@ -40,17 +40,17 @@ class OutOfMemory(InputError):
 
     @classmethod
     def of(cls, error: BaseException) -> "OutOfMemory | None":
-        """Return an error of Python, or of a library or its import, as this one if that is meant.
+        """Return this error for one that says so in other words, of Python or a library; else None.
 
         >>> print(OutOfMemory.of(RuntimeError("can't start new thread")))
-        not enough memory (can't start new thread); use less, or raise ulimit -v
+        not enough memory (can't start new thread); use smaller sizes, or raise ulimit -v
         """
         lines = [" ".join(line.split()) for line in str(error).splitlines()]
         reason = next((line for line in lines if any(words in line for words in _SHORTAGES)), "")
         if not (reason or isinstance(error, MemoryError)):
             return None
         why = f" ({reason or lines[0]})" if reason or lines else ""
-        return cls(f"not enough memory{why}; use less, or raise ulimit -v")
+        return cls(f"not enough memory{why}; use smaller sizes, or raise ulimit -v")
 
 
 class TryAgain(InputError):

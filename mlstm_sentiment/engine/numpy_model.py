@@ -1,9 +1,11 @@
 """A model in NumPy, where nothing is compiled: the same results in fp32, several times slower."""
 
+import time
 from collections.abc import Callable
 
 import numpy as np
 
+from .compiled_model import SECONDS_BETWEEN_LOOKS
 from .request import Request
 from .stored import StoredMatrix, StoredModel
 
@@ -46,7 +48,8 @@ class NumpyModel:
                 part[:] = initial[rows].swapaxes(0, 1)
         means = request.pooled.get("mean")
         sums = np.zeros((len(rows), len(request.layers), self._H))
-        for step in range(int(lengths.max(initial=0))):
+        steps, done, looked = int(lengths.max(initial=0)), 0, time.monotonic()
+        for step in range(steps):
             active = int(np.searchsorted(-lengths, -step, side="left"))  # the longest come first
             places = request.offsets[rows[:active]] + step
             tokens = request.tokens[places]
@@ -66,8 +69,11 @@ class NumpyModel:
                     pooled[chosen] = choose(pooled[chosen], shown) if step else shown
             if request.unit_states is not None:
                 request.unit_states[places] = shown[:, :, list(request.units)]
-            if advance is not None:
-                advance(active)
+            done += active
+            is_due = step + 1 == steps or time.monotonic() - looked >= SECONDS_BETWEEN_LOOKS
+            if advance is not None and is_due:  # not after every token: it may take long
+                advance(done)
+                done, looked = 0, time.monotonic()
         if means is not None:
             means[rows] = sums / np.maximum(lengths, 1)[:, None, None]
         if request.final is not None:

@@ -97,8 +97,9 @@ def check_standard_output(inputs: Iterable[Path]) -> None:
         status = os.fstat(1)
         if not stat.S_ISREG(status.st_mode):
             return
-        if os.path.samestat(status, os.fstat(0)):
-            raise InputError("standard output is the file of standard input; name another file")
+        with suppress(OSError):  # standard input may be closed
+            if os.path.samestat(status, os.fstat(0)):
+                raise InputError("standard output is the file of standard input; name another file")
         for path in inputs:
             with suppress(OSError, ValueError):  # not a path at all, such as a text
                 if os.path.samestat(status, path.stat()):

@@ -67,7 +67,8 @@ class LearnedHead(NamedTuple):
     only the frequencies of the answers were known."""
     left_out: Counter[str]  # rows, by the reason
     surplus: np.ndarray | None = None
-    """The old head's `sentiment` minus the right one (1, 0 or -1), float64 [N]; two sides only."""
+    """The old head's `sentiment` minus the right one (1, 0 or -1), float64 [N]; None if there are
+    not two classes."""
 
     @property
     def gain(self) -> tuple[float, float, float]:
@@ -212,7 +213,7 @@ def learn(
 def _surplus(chances: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Return `sentiment` minus that of the right answers; chances: [N, answers]."""
     negative, positive = chances[:, 0], chances[:, -1]
-    sentiment = (positive - negative) / (positive + negative)
+    sentiment = (positive - negative) / (positive + negative).clip(_LEAST)  # surely neutral: 0
     return np.asarray(sentiment - (2 * right / (chances.shape[1] - 1) - 1))
 
 

@@ -73,11 +73,11 @@ def shade(value: float, limit: float) -> str:
 
 def script_safe(content: Mapping[str, Any]) -> str:
     """Return JSON that is safe inside an HTML element."""
-    return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
+    return json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
 def check_page(option: str, page: Path | None, rows: Path | None = None) -> None:
-    """Raise InputError for a page without a suffix of one, or in the place of the rows."""
+    """Raise InputError for a page that is not named as one, or is the file of the rows."""
     if page is None:
         return
     if page.suffix.lower() not in _PAGES:

@@ -259,7 +259,7 @@ async def _unless_left(request: Request, submitted: "Future[list[AnswerRow]]") -
         return rows.result()
     finally:
         left.cancel()
-        submitted.cancel()  # at once: through `rows`, it would be after the response
+        submitted.cancel()  # now: through `rows`, it would be after the response
         rows.cancel()
 
 

@@ -51,7 +51,7 @@ class LearningEncoder:
         sequences: Sequence[np.ndarray],
         is_time_up: Callable[[], bool] | None = None,
     ) -> np.ndarray:
-        """Return float32 [N, F], without a gradient; raise TimeIsUp once it is up."""
+        """Return float32 [N, F], without a gradient. Raises TimeIsUp once `is_time_up()`."""
         return read_features(self.model, name, sequences, is_time_up)
 
 
@@ -74,7 +74,7 @@ class FrozenEncoder:
         sequences: Sequence[np.ndarray],
         is_time_up: Callable[[], bool] | None = None,
     ) -> np.ndarray:
-        """Return float32 [N, F] of the split with this name; computed once, whatever the time."""
+        """Return float32 [N, F] of the split with this name, computed once; never stops early."""
         if name not in self._cache:
             self._cache[name] = self._compute(name, sequences)
         return self._cache[name]
@@ -88,7 +88,7 @@ def read_features(
 ) -> np.ndarray:
     """Return float32 [N, F], without a gradient, and show the progress under a name.
 
-    Raises TimeIsUp once it is up.
+    Raises TimeIsUp once `is_time_up()`.
     """
 
     def advance(tokens: int) -> None:

@@ -50,7 +50,7 @@ class FinetuningProgress(Progress):
     nats: float = 0.0  # of the language model's loss, over the epoch so far
     symbols: NonNegativeInt = 0  # how many tokens `nats` sums over
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
-    lacks_evaluation: bool = False  # the epoch whose last step this is
+    lacks_evaluation: bool = False  # the epoch that ended with this step
 
     @classmethod
     def from_json(cls, content: object, step: int, path: Path) -> Self:

@@ -324,6 +324,14 @@ def test_equal_texts_are_computed_once(folders):
     assert len(reading.unit_states) == len(texts)
 
 
+def test_progress_on_the_numpy_path_is_complete_and_not_after_every_token(folders, monkeypatch):
+    monkeypatch.setattr("mlstm_sentiment.engine.numpy_model.SECONDS_BETWEEN_LOOKS", 1000.0)
+    engine, counted = Engine.load(folders[SIZES[0]], path=library.NUMPY), []
+    texts = ["good", "so bad"]
+    engine.read(texts, advance=counted.append)
+    assert counted == [sum(len(engine.encode(text)) for text in texts)]
+
+
 def test_no_texts(folders):
     for path in (None, library.NUMPY):
         reading = Engine.load(folders[SIZES[0]], path=path).read([], POOLINGS, bits=True, units=[0])
@@ -501,7 +509,7 @@ def test_no_sanitizer_reports_the_engine(tmp_path, kind):
         "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
         "ASAN_OPTIONS": "detect_leaks=0",
     }
-    build = "from mlstm_sentiment.engine.compiling import compiled; compiled()"
+    build = "from mlstm_sentiment.engine.library import compiled; compiled()"
     subprocess.run([sys.executable, "-c", build], env=environment, cwd=ROOT, check=True)
     process = subprocess.run(
         [sys.executable, "-c", _SHARED],
