@@ -67,8 +67,9 @@ def largest(model: str) -> str:
         ahead += bag is not None and _difference(row, bag["sizes"]["300"])[1] > 0
     tweets, first = gains.pop("tweets"), before.pop("tweets")
     lowest, highest = min(before.values()), max(before.values())
+    moved = f"{'gain' if tweets > 0 else 'lose'} {abs(tweets):.1f}"
     return (
-        f"With 300 rows, tweets gain {tweets:.1f} points (three answers, {100 * first:.0f} % right "
+        f"With 300 rows, tweets {moved} points (three answers, {100 * first:.0f} % right "
         f"before). Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, "
         f"gain {min(gains.values()):.1f} to {max(gains.values()):.1f}. A bag of words that learns "
         f"from the same rows is behind on {ahead} of {bags} kinds of texts."
