@@ -106,7 +106,11 @@ with tempfile.TemporaryDirectory() as folder:
         main()
         if trained := os.environ.get("MLSTM_TRAINED"):
             open(trained, "a").close()
-    except SignalException as error:
+    except Exception as error:
+        while error and not isinstance(error, SignalException):
+            error = error.__context__  # torch may fail where the signal interrupts it
+        if error is None:
+            raise
         print(f"launcher: {error}", file=sys.stderr)
         sys.exit(int(open(code).read()) if os.path.exists(code) else 75)
 ' "$@"

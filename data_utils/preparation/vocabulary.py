@@ -187,7 +187,7 @@ def _train_in_process(
         tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar,
     ):
         training = pool.submit(_train, config, text, reviews, log_file)
-        (trainer,) = {*multiprocessing.active_children()} - others
+        trainers = {*multiprocessing.active_children()} - others  # none if it has been killed
         try:
             while not wait([training], _SECONDS_BETWEEN_LOOKS).done:
                 bar.set_postfix_str(_last_line(log_file))
@@ -198,7 +198,8 @@ def _train_in_process(
                 "run the same command with a smaller --tokenizer-sample: it continues from there"
             ) from error
         finally:
-            trainer.terminate()
+            for trainer in trainers:
+                trainer.terminate()
 
 
 def _train(config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path) -> bytes:

@@ -191,6 +191,35 @@ def test_a_model_worth_nothing_ends_the_launcher_and_is_not_trained_again(tmp_pa
     assert done.stdout.count("no model: the last one is worse than unigrams") == 1
 
 
+# A launcher that fails in its own clean-up, where the signal of a rank has interrupted it.
+FAILING_LAUNCHER = """
+import os
+from torch.distributed.elastic.multiprocessing.api import SignalException
+def main():
+    with open(os.environ["MLSTM_EXIT_CODE"], "w") as file:
+        file.write("3")
+    try:
+        raise SignalException("Process 1 got signal: 15")
+    finally:
+        start
+"""
+
+
+def test_a_launcher_that_fails_over_a_signal_ends_with_the_code_of_the_rank(tmp_path):
+    modules = {
+        "torch/distributed/run.py": FAILING_LAUNCHER,
+        "torch/distributed/elastic/multiprocessing/api.py": "class SignalException(Exception): 0\n",
+    }
+    for name, source in modules.items():
+        for package in list(Path(name).parents)[-2::-1]:
+            (tmp_path / package).mkdir(exist_ok=True)
+            (tmp_path / package / "__init__.py").touch()
+        (tmp_path / name).write_text(source)
+    done = run_elastic("main.py", PYTHONPATH=str(tmp_path))
+    expected = (3, "launcher: Process 1 got signal: 15\n")
+    assert (done.returncode, done.stderr) == expected
+
+
 @pytest.mark.parametrize(
     ("interpreter", "said"),
     [
