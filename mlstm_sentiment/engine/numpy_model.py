@@ -13,7 +13,9 @@ _LANES = 256
 _GATES = ("mx", "x", "mh", "h")
 # How the states after all tokens become one; the mean is computed in float64.
 _POOLS: dict[str, Callable[..., np.ndarray]] = {
-    **{"last": lambda before, now: now, "max": np.maximum, "min": np.minimum}
+    "last": lambda before, now: now,
+    "max": np.maximum,
+    "min": np.minimum,
 }
 
 

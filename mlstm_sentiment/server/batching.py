@@ -146,8 +146,11 @@ class Batcher:
 
         below: what this size is below. It is the largest, since smaller texts need not wait for it.
         """
-        ready = [job for job in self._waiting if not job.is_running]
-        ready = [job for job in ready if below is None or job.size < below]
+        ready = [
+            job
+            for job in self._waiting
+            if not job.is_running and (below is None or job.size < below)
+        ]
         if not ready:
             return []
         size = max(job.size for job in ready)
