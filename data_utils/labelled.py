@@ -121,7 +121,7 @@ def read_label_columns(
     sets, places, counts = list[LabelledSet](), list(map(str, paths)), list[Counter[str]]()
     for path in paths:
         source = Source(path, text_key, table or TableOptions())
-        key, texts, rows = source.key(), list[str](), list[list[bool]]()
+        key, texts, rows = KeyChooser(text_key), list[str](), list[list[bool]]()
         for record in _labelled_records(source):
             texts.append(read_text(record, key, blank=False))
             rows.append([_zero_or_one(record, name) for name in classes])
@@ -168,7 +168,7 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
 def _read_rows(source: Source, label_key: str | None, blank: bool) -> _Rows:
     path = Path(str(source.location))
     rows = _Rows([], [], path)
-    text = source.key()
+    text = KeyChooser(source.text_key)
     label = KeyChooser(label_key, is_label=True)
     for record in _labelled_records(source):
         rows.texts.append(read_text(record, text, blank=blank))

@@ -6,21 +6,18 @@ mlstm-sentiment classify --input texts.csv --output labelled.csv --report report
 tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 """
 
-import logging
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..pages.page import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import RowFormat
-from ..reading.rows import OwnNames, Rows
-from ..reading.shards import check_part
-from ..reading.source import Shard, Source, StreamFormat
+from ..reading.rows import Rows
+from ..reading.source import Shard, Source
 from ..rows.sink import Sink
 from .options import (
     KINDS_HELP,
@@ -35,14 +32,7 @@ from .options import (
 )
 from .program import prepare_output
 
-if TYPE_CHECKING:
-    from ..head.sentiment_classifier import SentimentClassifier
-    from ..pages.report import Report
-    from ..rows.summary import Summary
-
 _ANSWER, _OUTPUT = Argument(group="answer"), Argument(group="output")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +68,10 @@ class Options(ModelOptions):
         str | None,
         Argument(
             group=TEXT,
-            help=f"A file of texts: {KINDS_HELP}; - reads standard input, line by line.",
+            help=f"A file of texts: {KINDS_HELP}; - reads JSON lines or text from standard input, "
+            "line by line.",
         ),
     ] = None
-    input_format: Annotated[StreamFormat | None, Argument(group=TEXT)] = None
-    """Format of standard input. Default: jsonl if it begins with {, else txt; what begins like a
-    table is refused."""
     text_key: TextKey = ()
     by: By = None
     shard: ShardOption = field(default_factory=Shard)
@@ -114,6 +102,11 @@ class Options(ModelOptions):
     report: Annotated[Path | None, _OUTPUT] = None
     """An .html page to write as well: what negative texts say, shares, groups, all texts."""
 
+    def __post_init__(self) -> None:
+        paths = [path.resolve() for path in (self.report, self.output) if path is not None]
+        if len(paths) > len(set(paths)):
+            raise InputError(f"--report {self.report}: is the --output, too; name another file")
+
     @property
     def source(self) -> Source:
         """What to classify."""
@@ -123,7 +116,6 @@ class Options(ModelOptions):
             self.table,
             shard=self.shard,
             by=self.by,
-            stream_format=self.input_format,
             texts=self.text,
         )
 
@@ -132,24 +124,26 @@ def run(options: Options) -> None:
     """Classify everything that was given."""
     sink = Sink(options.output, options.format, options.safe_cells)
     source, page = options.source, options.report
-    check_part(options.output, source.shard)
-    check_page("--report", page, options.output)
+    if options.output is not None:
+        source.shard.check_name(options.output)
     prepare_output(options.output, kind="rows")
     prepare_output(page, kind="a report")
     rows = Rows(source)
+
+    from ..head.sentiment_classifier import SentimentClassifier
+    from ..rows.classified_rows import classify
+
     # On a terminal, rows and a bar would write over each other.
     shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
-    classifier = load(
-        options,
+    model = options.load_model()
+    classifier = SentimentClassifier(
+        model,
         options.classifier,
         threshold=options.threshold,
         unsure=options.unsure,
         sides=options.sides,
         bits=options.bits,
-    )
-
-    from ..rows.classified_rows import classify
-
+    ).fit()
     classified = classify(
         rows,
         classifier,
@@ -157,58 +151,11 @@ def run(options: Options) -> None:
         neuron=options.neuron,
         progress=ProgressBar("classify", shown=shown),
     )
-    report = None
-    if page is not None:
-        report = report_on(rows, classifier, classified.summary, classified.names)
-    for row in classified:
-        if report is not None:
-            report.add(row, classified.outcome)
-    conclude(source, classified.summary, report, page)
+    if page is None:
+        for _ in classified:
+            pass
+        classified.summary.log()
+    else:
+        from ..pages.report import write_report
 
-
-def load(
-    options: ModelOptions, classifier: Path | None, **parameters: Any
-) -> "SentimentClassifier":
-    """Load the model of the options, and its classifier."""
-    from ..head.sentiment_classifier import SentimentClassifier
-
-    return SentimentClassifier(options.load_model(), classifier, **parameters).fit()
-
-
-def report_on(
-    rows: Rows, classifier: "SentimentClassifier", summary: "Summary", names: OwnNames
-) -> "Report":
-    """Return the report for rows that `summary` counts; InputError unless there are two classes.
-
-    names: those of the rows' own keys in the output.
-    """
-    from ..pages.report import Report
-
-    if not classifier.fitted.is_binary:
-        count = len(classifier.fitted.classes)
-        raise InputError(f"a report shows two classes; this classifier has {count}")
-
-    def own(key: str) -> str:
-        return names.of([key])[0]
-
-    return Report(
-        classifier,
-        summary,
-        lambda: own(rows.key.key or "text"),
-        text_of=lambda row: rows.key.text_in(row, own),
-        about=lambda: rows.about,
-    )
-
-
-def conclude(
-    source: Source, summary: "Summary", report: "Report | None", page: Path | None
-) -> None:
-    """Print the counts and write the report. page: its file."""
-    if summary.total.total() > 1:
-        log.info("%s", "\n".join(summary.lines()))
-    if report is not None and page is not None:
-        shard = source.shard
-        part = f" (shard {shard.number} of {shard.count})" if shard.count > 1 else ""
-        log.info("%s", "\n".join(report.lines()))
-        report.write(page, f"{source.name}{part}")
-        log.info("%s: open it in a browser", page)
+        write_report(page, classified, rows, classifier, classified.summary, classified.names)

@@ -24,7 +24,6 @@ COMMANDS = {
     "heatmap": "colour texts by what the sentiment unit holds after every character",
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
-    "join": "join what classify or featurize wrote for the shards of a file",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",

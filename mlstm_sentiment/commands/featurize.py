@@ -13,7 +13,6 @@ from ..bounds import Argument
 from ..errors import InputError
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.shards import check_part
 from ..reading.source import STREAM, Shard, Source
 from .options import KINDS_HELP, TEXT, ModelOptions, ShardOption, Table, TextKey
 from .program import prepare_output, say
@@ -93,7 +92,7 @@ def run(options: Options) -> None:
     if output.suffix != ".npy":
         raise InputError(f"--output {output}: the name must end in .npy")
     prepare_output(output, kind="features")
-    check_part(output, options.shard)
+    options.shard.check_name(output)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     texts = Texts(source)
 

@@ -19,7 +19,6 @@ from ..reading.rows import InputRow
 from ..reading.source import Source
 from ..reading.texts import KeyChooser, unicode_text
 from ..version import installed_version
-from .classify import load
 from .options import KINDS_HELP, ClassifierFolder, LabelKey, ModelOptions, Table, TextKey
 
 _FEW = 1 / 3  # of the rows right before: perhaps those that were right are missing
@@ -53,12 +52,14 @@ def run(options: Options) -> None:
     """Learn, compare, and write the classifier if it is better."""
     from ..head.head_files import CONFIG_FILE, WEIGHTS_FILE, save_head
     from ..head.learning import NotBetter
+    from ..head.sentiment_classifier import SentimentClassifier
 
     check_folder(options.output)
     for name in (WEIGHTS_FILE, CONFIG_FILE):
         check_output(options.output / name, "part of a folder")
     rows = list(_rows(options))
-    classifier = load(options, options.classifier, show_progress=True)
+    model = options.load_model()
+    classifier = SentimentClassifier(model, options.classifier, show_progress=True).fit()
     learned = classifier.learn_rows(rows)
     if learned.left_out:
         left_out = (f"{count:,} {why}" for why, count in learned.left_out.items())
@@ -82,7 +83,7 @@ def run(options: Options) -> None:
 def _rows(options: Options) -> Iterator[tuple[str, str | None, str]]:
     """Yield the place, the text and the label of each row; say what was read."""
     source = Source(options.input, options.text_key, options.table)
-    key, labels = source.key(), KeyChooser(options.label_key, is_label=True)
+    key, labels = KeyChooser(options.text_key), KeyChooser(options.label_key, is_label=True)
     texts, counts = list[str](), Counter[str]()
     for record in source.records():
         text = unicode_text(key.value(record), record.place)

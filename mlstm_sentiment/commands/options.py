@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON or text (one a line), also as .gz, .bz2, .xz, .zst, "
-    ".zip, .tar.gz"
+    ".zip"
 )
 TEXT, MODEL = "text", "model"  # groups of the help
 _MODEL = Argument(group=MODEL)

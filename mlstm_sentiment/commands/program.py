@@ -227,6 +227,8 @@ def _one_line(error: BaseException) -> str:
 def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
     """Make the folders of files to write; refuse early what could not be written later."""
     for path in filter(None, paths):
+        if kind == "a report" and path.suffix.lower() not in (".html", ".htm"):
+            raise InputError(f"{path}: the name must end in .html")
         if path.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
         if path.parent.exists() and not path.parent.is_dir():

@@ -4,7 +4,7 @@ mlstm-sentiment report labelled.csv --output report.html
 mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..bounds import Argument
 from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
-from ..pages.page import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
 from ..reading.rows import InputRow, OwnNames, Rows
 from ..reading.source import STREAM, Source
-from .classify import conclude, load, report_on
 from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
 from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..head.head import Head
+    from ..rows.summary import Summary
 
 _ANSWERS = ("label", "probability", "unsure", "unfamiliar")  # these columns are classify's
 
@@ -54,35 +53,41 @@ class Options(ModelOptions):
 
 def run(options: Options) -> None:
     """Write the page."""
-    check_page("--output", options.output)
     if options.input == STREAM:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)
     prepare_output(options.output, kind="a report")
     rows = Rows(source)
-    classifier = load(options, options.classifier)
 
+    from ..head.sentiment_classifier import SentimentClassifier
+    from ..pages.report import write_report
     from ..rows.classified_rows import classify
+
+    classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
+    if set(_ANSWERS) <= set(rows.keys):
+        answers, summary = _answers_in(rows, classifier.fitted)
+        write_report(options.output, answers, rows, classifier, summary, OwnNames([], rows.keys))
+    else:
+        answered = classify(rows, classifier, progress=ProgressBar("classify"))
+        write_report(options.output, answered, rows, classifier, answered.summary, answered.names)
+
+
+def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[dict[str, Any]], Summary]":
+    """Return rows that have their answers, with their values, and what counts them meanwhile."""
     from ..rows.summary import Summary
 
-    if set(_ANSWERS) <= set(rows.keys):
-        batches = rows.batches()
-        first = next(batches)
-        sides = any(map(_is_by_sides, (row.record for row in first)))
-        summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
-        report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
-        for batch in chain([first], batches):
-            for row in batch:
-                values = _answered(row, classifier.fitted)
-                report.add(values, summary.add(values))
-        summary.tagged = rows.tagged
-    else:
-        classified = classify(rows, classifier, progress=ProgressBar("classify"))
-        summary = classified.summary
-        report = report_on(rows, classifier, summary, classified.names)
-        for values in classified:
-            report.add(values, classified.outcome)
-    conclude(source, summary, report, options.output)
+    batches = rows.batches()
+    first = next(batches)
+    sides = any(map(_is_by_sides, (row.record for row in first)))
+    summary = Summary(head, rows.source.by, sides=sides, model=rows.model)
+
+    def answers() -> Iterator[dict[str, Any]]:
+        for row in chain(first, chain.from_iterable(batches)):
+            values = _answered(row, head)
+            summary.add(values)
+            yield values
+
+    return answers(), summary
 
 
 def _answered(row: InputRow, head: "Head") -> dict[str, Any]:

@@ -55,7 +55,6 @@ _DESCRIPTIONS = ("config.json", "classifier.json", "meta.json")
 Kind = Literal[
     "part of a folder",
     "rows",
-    "joined parts",
     "features",
     "a report",
     "a heatmap",

@@ -76,16 +76,6 @@ def script_safe(content: Mapping[str, Any]) -> str:
     return json.dumps(content, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def check_page(option: str, page: Path | None, rows: Path | None = None) -> None:
-    """Raise InputError for a page that is not named as one, or is the file of the rows."""
-    if page is None:
-        return
-    if page.suffix.lower() not in _PAGES:
-        raise InputError(f"{option} {page}: the name must end in .html")
-    if rows is not None and page.resolve() == rows.resolve():
-        raise InputError(f"{option} {page}: is the --output, too; name another file")
-
-
 def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
     """Raise InputError for an unknown suffix, or a size too large to show."""
     size = sum(map(len, texts))

@@ -3,6 +3,7 @@
 import heapq
 import html
 import json
+import logging
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
+from ..reading.rows import OwnNames, Rows
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import Summary, Tally
@@ -29,6 +32,7 @@ from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
 from .heatmap import letters
 from .page import as_utf8, fill, page_style, script_digest
 
+_log = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).with_name("report.html")
 PAGE_BYTES = 2_000_000  # at most; the rows get what the rest leaves
 KEPT_CHARACTERS = 20_000_000  # of the texts that are kept for phrases, quotes and rows
@@ -102,9 +106,9 @@ class Report:
     def _positive(self) -> str:
         return self._classifier.fitted.classes[1]
 
-    def add(self, row: Mapping[str, Any], outcome: str) -> None:
-        """Take a classified row, and what became of it."""
-        model, month = self._summary.model, None
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take a classified row."""
+        model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
             month = dates.months(row.get(dates.name))
             self._months.setdefault(month, Tally())[outcome] += 1
@@ -525,6 +529,42 @@ class Report:
             "colours show one unit of the model after each letter; the answer uses all units and "
             f"the words.{tags}</p>"
         )
+
+
+def write_report(
+    page: Path,
+    answered: Iterable[Mapping[str, Any]],
+    rows: Rows,
+    classifier: SentimentClassifier,
+    summary: Summary,
+    names: OwnNames,
+) -> None:
+    """Write the report of rows with their answers, and print the counts and the phrases.
+
+    summary: counts the rows while they come. names: those of the rows' own keys in the output.
+    Raises InputError, before it asks for a row, unless there are two classes.
+    """
+    if not classifier.fitted.is_binary:
+        count = len(classifier.fitted.classes)
+        raise InputError(f"a report shows two classes; this classifier has {count}")
+
+    def own(key: str) -> str:
+        return names.of([key])[0]
+
+    report = Report(
+        classifier,
+        summary,
+        lambda: own(rows.key.key or "text"),
+        text_of=lambda row: rows.key.text_in(row, own),
+        about=lambda: rows.about,
+    )
+    for row in answered:
+        report.add(row)
+    summary.tagged = rows.tagged
+    summary.log()
+    _log.info("%s", "\n".join(report.lines()))
+    report.write(page, rows.source.title)
+    _log.info("%s: open it in a browser", page)
 
 
 def _share_of(tally: Tally, outcome: str, name: str = "") -> Share:

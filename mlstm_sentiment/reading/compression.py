@@ -6,10 +6,9 @@ import io
 import lzma
 import re
 import sys
-import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -27,9 +26,7 @@ COMPRESSIONS = {
     ".xz": (b"\xfd7zXZ", "xz"),
     ".zst": (b"\x28\xb5\x2f\xfd", "zstd"),
     ".zip": (b"PK", "zip"),
-    ".tar": (b"", "tar"),
 }
-TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 # Files in an archive that nobody means, next to the one with the texts.
 _NOTES = re.compile(
     r"(^|/)(\.|__MACOSX/|(readme|licen[cs]e|changelog|notice|about|copying)\b[^/]*$)|"
@@ -63,37 +60,22 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
         yield buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive:
-            name = only_member(zip_names(archive), location)
+            name = only_member(archive, location)
             try:
                 file = archive.open(name)
             except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression
                 raise InputError(f"{location}: {error}; unpack it first") from error
             with file:
                 yield file
-    elif compression == ".tar":
-        with tarfile.open(fileobj=stored, mode="r:*") as archive:
-            member = archive.extractfile(only_member(tar_names(archive), location))
-            assert member is not None  # a regular file
-            with member:
-                yield member
     else:
         opener = {".gz": _gzip, ".zst": _zstandard}[compression]()
         with opener.open(stored, "rb") as file:
             yield file
 
 
-def zip_names(archive: zipfile.ZipFile) -> list[str]:
-    """Return the names of the files in a zip file."""
-    return [each.filename for each in archive.infolist() if not each.is_dir()]
-
-
-def tar_names(archive: tarfile.TarFile) -> list[str]:
-    """Return the names of the files in a tar file."""
-    return [each.name for each in archive if each.isfile()]
-
-
-def only_member(names: Sequence[str], location: str) -> str:
+def only_member(archive: zipfile.ZipFile, location: str) -> str:
     """Return the only file in an archive, a README left out; InputError if that is in doubt."""
+    names = [each.filename for each in archive.infolist() if not each.is_dir()]
     meant = [name for name in names if not _NOTES.search(name)] or [*names]
     if len(meant) != 1:
         shown = ", ".join(map(repr, meant[:3])) + (", ..." if len(meant) > 3 else "")
@@ -179,7 +161,7 @@ def _zstandard() -> Any:
 
 def damage() -> tuple[type[Exception], ...]:
     """Return the errors that reading a damaged or truncated compressed file raises."""
-    errors: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, tarfile.TarError]
+    errors: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
     # Of a zip file whose damage looks like a later version: NotImplementedError.
     errors += [gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError]
     for module, name in (

@@ -3,7 +3,6 @@
 import codecs
 import io
 import re
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,14 +18,11 @@ from ..errors import InputError, brief
 from .compression import (
     COMPRESSIONS,
     READ_AT_ONCE,
-    TARS,
     buffered,
     damage,
     decompressed,
     only_member,
     pieces_of,
-    tar_names,
-    zip_names,
 )
 from .encodings import (
     HEAD,
@@ -42,10 +38,14 @@ from .row_files import Dialect
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
-WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+WORKBOOKS = (".xlsx", ".xlsm")
 COLUMNAR = (".parquet", ".feather")
 BINARY = (*WORKBOOKS, *COLUMNAR)
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
+_REMEDIES = {
+    (".xls", ".ods", ".xlsb"): "save it as .xlsx",
+    (".tar", ".tgz"): "unpack it, and name the file in it",
+}
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
@@ -53,7 +53,7 @@ MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
-    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx, or name it .xls",
+    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx",
     **{
         mark: f"is compressed with {name}; rename it to end in {suffix}"
         for suffix, (mark, name) in COMPRESSIONS.items()
@@ -293,17 +293,15 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
         raise InputError(f"{text}: give the path alone: {unquote(urlsplit(text).path)}")
     suffixes = [suffix.lower() for suffix in Path(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
-    if text.lower().endswith(TARS):
-        compression, suffixes = ".tar", []
     kind = suffixes[-1] if suffixes else ""
     if kind not in KINDS and not Path(text).exists():
         raise InputError(f"{text}: no such file")
     if kind not in KINDS and Path(text).is_dir():
         raise InputError(f"{text}: {_of_folder(Path(text))}")
-    if kind not in KINDS and compression in (".zip", ".tar"):
+    if kind not in KINDS and compression == ".zip":
         kind = _kind_in(text)
     if kind not in KINDS:
-        hint = "; save it as .xlsx" if kind == ".xlsb" else ""
+        hint = next((f"; {what}" for kinds, what in _REMEDIES.items() if kind in kinds), "")
         raise InputError(
             f"{text}: unknown kind of file{hint}; known: {', '.join(KINDS)}, each also with "
             f"{', '.join(COMPRESSIONS)}"
@@ -319,13 +317,8 @@ def _of_folder(folder: Path) -> str:
 
 def _kind_in(path: str) -> str:
     try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                names = zip_names(archive)
-        else:
-            with tarfile.open(path) as tar:
-                names = tar_names(tar)
-        return Path(only_member(names, path)).suffix.lower()
+        with zipfile.ZipFile(path) as archive:
+            return Path(only_member(archive, path)).suffix.lower()
     except damage() as error:
         raise InputError(f"{path}: damaged, or not an archive ({error}); get it again") from error
 

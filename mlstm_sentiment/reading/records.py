@@ -280,8 +280,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         else:
             table.description = str(encoding)
             lines = text_lines(file, "strict" if strict else "replace")
-            delimited = DelimitedRows(lines, table, source.options, DELIMITED[source.kind])
-            rows = (row for _, row in delimited)
+            rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
         before = 0 if source.kind in COLUMNAR else 1  # the header
         for record in sampled_records(rows, table, rows_before=before):
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
@@ -294,7 +293,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
 
 def _workbook(source: Input, file: IO[bytes]) -> Workbook:
     if source.kept is None:
-        workbook = read_workbook(file, source.location, source.kind, source.options)
+        workbook = read_workbook(file, source.location, source.options)
         object.__setattr__(source, "kept", workbook)
     return source.kept
 

@@ -103,7 +103,7 @@ class Rows:
     """
 
     def __init__(self, source: Source):
-        self.source, self.key, self.tagged = source, source.key(), 0
+        self.source, self.key, self.tagged = source, KeyChooser(source.text_key), 0
         self.model = TableModel(source.by, lambda: self.key.keys)
         self._position = Position()
         self._first: list[InputRow] = []

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from ..errors import InputError
 from .inputs import JSON_KINDS, Input, Position, TableOptions, as_input
@@ -16,8 +16,8 @@ from .stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
 from .texts import KeyChooser, read_text
 
 Row = TypeVar("Row")
-StreamFormat = Literal["txt", "jsonl", "csv", "tsv"]
 STREAM = "-"  # names standard input
+_PART = re.compile(r"(.+)-(\d{1,9})-of-(\d{1,9})")  # the name of what a shard's output is
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,24 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 
+    def check_name(self, output: Path) -> None:
+        """Raise InputError if an output's name, or another part of it, says another shard.
+
+        >>> Shard(3, 8).check_name(Path("labelled-3-of-8.csv"))
+        """
+        match = _PART.fullmatch(output.stem)
+        if match is None:
+            return
+        if (int(match[2]), int(match[3])) != (self.number, self.count):
+            raise InputError(f"--output {output}: its name says another part than --shard {self}")
+        for other in sorted(output.parent.glob(f"*{output.suffix}")):
+            part = _PART.fullmatch(other.stem)
+            if part and part[1] == match[1] and int(part[3]) != self.count:
+                raise InputError(
+                    f"--shard {self}: {other} is one of {part[3]} parts; give the same number of "
+                    "shards, or remove it"
+                )
+
     def of(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield this shard's rows; InputError if the input has rows, but none in this shard."""
         index = -1
@@ -69,8 +87,8 @@ class Source:
     text_key: the column or key of the texts, or several, whose texts are joined. Default: by name,
     content and role; in doubt, an error asks.
     table: what the file does not say about itself. shard: which rows to read. by: the column to
-    count groups of. stream_format: of standard input. Default: jsonl or txt, by its first line.
-    texts: in place of a file. Raises InputError for options that contradict each other.
+    count groups of. texts: in place of a file. Raises InputError for options that contradict each
+    other.
     """
 
     location: str | Path | None = None
@@ -78,7 +96,6 @@ class Source:
     table: TableOptions = field(default_factory=TableOptions)
     shard: Shard = field(default_factory=Shard)
     by: str | None = None
-    stream_format: StreamFormat | None = None
     texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -91,10 +108,6 @@ class Source:
             raise InputError(f"shard is {self.shard!r}; give a Shard, such as Shard(1, 8)")
         if bool(self.texts) == (self.location is not None):
             raise InputError("give either --text or --input")
-        if self.stream_format and not self.is_stream:
-            raise InputError(
-                "--input-format is only for standard input; a file's name says its format"
-            )
         if self.shard.count > 1 and (self.texts or self.is_stream):
             raise InputError("--shard is for the rows of an --input file; leave it out")
         if self.by and self.texts:
@@ -120,6 +133,12 @@ class Source:
         """Its name in messages."""
         return "--text" if self.texts else PLACE if self.is_stream else str(self.location)
 
+    @property
+    def title(self) -> str:
+        """Its name, and which part of it is read."""
+        number, count = self.shard.number, self.shard.count
+        return f"{self.name} (shard {number} of {count})" if count > 1 else self.name
+
     @cached_property
     def file(self) -> Input:
         """The file; InputError for an unknown kind, and for an address."""
@@ -133,10 +152,6 @@ class Source:
     def dialect(self, delimiter: str) -> Dialect:
         """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
         return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
-
-    def key(self) -> KeyChooser:
-        """Return what chooses the key of the texts while rows are read."""
-        return KeyChooser(self.text_key)
 
     def records(self, position: Position | None = None) -> Iterator[Record]:
         """Yield the rows of the shard; InputError, with file and line, for a faulty one.
@@ -159,15 +174,14 @@ class Source:
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file with --input")
         lines = ArrivingLines(sys.stdin.fileno())
-        kind = f".{self.stream_format}" if self.stream_format else kind_of(lines.first())
-        return ArrivingRecords(lines, kind, self.table)
+        return ArrivingRecords(lines, kind_of(lines.first()), self.table.encoding or "utf-8")
 
     def read_texts(self) -> Iterator[str]:
         """Yield the text of each row, a missing one as the empty one.
 
         >>> texts = list(Source("reviews.tsv", "comment").read_texts())
         """
-        key = self.key()
+        key = KeyChooser(self.text_key)
         for record in self.records():
             yield read_text(record, key)
         key.conclude(self.name)

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator
 from ..errors import InputError
 from .columns import is_sure_name
 from .encodings import marked_encoding
-from .inputs import DELIMITED, JSON_KINDS, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions
-from .records import BYTE_ORDER_MARK, Record, decode, read_lines, sampled_records
-from .tables import DelimitedRows, TableReport, lines_in, names_columns
+from .inputs import LONGEST_RECORD, OTHER_FILES, TOO_LONG
+from .records import BYTE_ORDER_MARK, Record, read_lines, sampled_records
+from .tables import TableReport, names_columns
 
 PLACE = "standard input"
 _ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
-_FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
-KINDS = (".txt", ".jsonl", *DELIMITED)
+_DELIMITERS = ",\t;"  # of a header
 _READ_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
@@ -108,50 +107,39 @@ def kind_of(line: bytes) -> str:
     if _ARRAY.match(start):
         raise InputError(
             f"{PLACE}: begins like a JSON array; give one object per line (jq -c '.[]'), or "
-            "name a .json file. --input-format txt reads it as text"
+            "name a .json file"
         )
-    for delimiter, kind in _FORMATS.items():
+    for delimiter in _DELIMITERS:
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and any(map(is_sure_name, names)):
             raise InputError(
-                f"{PLACE}: begins with {', '.join(names[:5])}, like a table; give --input-format "
-                f"{kind}, or --input-format txt if it is text"
+                f"{PLACE}: begins with {', '.join(names[:5])}, like a table; write it to a .csv "
+                "file, or to a .txt file if it is text, and name that with --input"
             )
         if names_columns(names):
             log.warning(
                 "%s: begins with %s, which may be a table's header; it is read as text, one a "
-                "line (for a table: --input-format %s)", PLACE, ", ".join(names[:5]), kind
+                "line (for a table: write it to a .csv file)", PLACE, ", ".join(names[:5])
             )  # fmt: skip
             break
     return ".txt"
 
 
 class ArrivingRecords:
-    """The records of lines, each as soon as it is complete; InputError for a faulty one.
+    """The records of lines of JSON or text, each as soon as it is complete.
 
-    kind: one of KINDS.
+    Raises InputError for a faulty one. kind: .jsonl or .txt.
     """
 
-    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
-        options = options or TableOptions()
-        codec = options.encoding or "utf-8"
+    def __init__(self, lines: Iterator[bytes], kind: str, codec: str = "utf-8"):
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
-        self._lines, self._codec = lines, codec
-        self.has_equal_keys = kind not in JSON_KINDS
-        """Whether all records have the same keys, as in a table."""
-        self._rows: DelimitedRows | None = None
-        is_table = kind in DELIMITED
-        name = "UTF-8" if codec == "utf-8" else codec
-        self._table = TableReport(PLACE, name if is_table else "JSON lines", is_table=is_table)
-        if is_table:
-            self._rows = DelimitedRows(
-                self._decoded(), self._table, options, DELIMITED[kind], self._decoded_ahead
-            )
-            self._records = self._of_table(self._rows)
-        else:
-            self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
-        if kind != ".txt":
+        self._lines = lines
+        self.has_equal_keys = kind == ".txt"
+        """Whether all records have the same keys."""
+        self._table = TableReport(PLACE, "JSON lines", is_table=False)
+        self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
+        if kind == ".jsonl":
             self._records = sampled_records(self._records, self._table, waiting=self._has_arrived)
 
     @property
@@ -160,22 +148,7 @@ class ArrivingRecords:
         return self._table.ahead > 0 or self._has_arrived()
 
     def _has_arrived(self) -> bool:
-        return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
+        return getattr(self._lines, "waiting", False)
 
     def __iter__(self) -> Iterator[Record]:
         return self._records
-
-    def _decoded(self) -> Iterator[str]:
-        for number, line in enumerate(self._lines, start=1):
-            yield from lines_in(decode(line, f"{PLACE}, line {number}", True, self._codec)[0])
-
-    def _decoded_ahead(self) -> Iterator[str]:
-        """Yield the lines that have arrived; those with faults are reported when they are read."""
-        for line in getattr(self._lines, "arrived", ()):
-            yield from lines_in(line.decode(self._codec, errors="replace"))
-
-    def _of_table(self, rows: DelimitedRows) -> Iterator[Record]:
-        for number, row in rows:
-            record = Record(row)
-            record.place = f"{PLACE}, line {number}"
-            yield record

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, islice, zip_longest
+from itertools import islice, zip_longest
 from typing import IO, Any, Literal, NamedTuple
 
 from ..errors import InputError, brief
@@ -172,26 +172,19 @@ def flattened(row: TableRow, prefix: str = "", depth: int = 3) -> TableRow:
 class _Lines:
     """The lines of a text, each with its end: LF, CR LF or CR.
 
-    lines: at most a little longer than a record may be. arrived: of a stream, returns the lines
-    that the next ones of `lines` will be, as far as they have arrived; None: all are there. A
-    record that is too long is an InputError. place: names the input in errors.
+    lines: at most a little longer than a record may be. A record that is too long is an
+    InputError. place: names the input in errors.
     """
 
-    def __init__(
-        self, lines: Iterator[str], place: str, arrived: Callable[[], Iterator[str]] | None = None
-    ):
-        self._lines, self._place, self._arrived = lines, place, arrived
+    def __init__(self, lines: Iterator[str], place: str):
+        self._lines, self._place = lines, place
         self._ahead = deque[str]()  # lines that have been looked at
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
 
-    def arrived(self) -> Iterator[str]:
-        """Yield the lines that have arrived, without consuming them."""
-        return chain(self._ahead, self._arrived() if self._arrived else ())
-
     def sample(self) -> str:
-        """Return the first lines, of a stream those that are there; blank ones before are taken."""
+        """Return the first lines without consuming them; blank ones before are taken."""
         size = 0
         for line in self._lines:
             if not self._ahead and not line.strip(" \r\n"):
@@ -199,10 +192,9 @@ class _Lines:
                 continue
             self._ahead.append(line)
             size += len(line)
-            is_enough = size > _SAMPLE or len(self._ahead) == _SAMPLE_LINES
-            if is_enough or (self._arrived is not None and line.strip()):
+            if size > _SAMPLE or len(self._ahead) == _SAMPLE_LINES:
                 break
-        return "".join(self.arrived())
+        return "".join(self._ahead)
 
     def records(self, reader: Iterator[list[str]], delimiter: str) -> Iterator[list[str]]:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
@@ -249,39 +241,26 @@ def lines_in(text: str) -> list[str]:
 
 
 class DelimitedRows:
-    """The rows of delimited text below its header, each with the number of its last line.
+    """The rows of delimited text below its header.
 
     A short row has None for missing cells. Rows that are short or repeat the header are counted; a
     blank line is not a row. Raises InputError, with the line, for a row that is too long or has too
     many cells, for a quote that is not closed or swallows rows, and for a missing header or one of
     JSON or HTML.
 
-    lines: with their ends. arrived: of a stream, returns the next ones as far as they have arrived.
+    lines: with their ends.
     """
 
     def __init__(
-        self,
-        lines: Iterator[str],
-        table: TableReport,
-        options: TableOptions,
-        delimiter: str,
-        arrived: Callable[[], Iterator[str]] | None = None,
+        self, lines: Iterator[str], table: TableReport, options: TableOptions, delimiter: str
     ):
         self.table, self.options = table, options
-        self._lines = _Lines(lines, table.location, arrived)
+        self._lines = _Lines(lines, table.location)
         self._usual = delimiter
-        self._dialect: _Dialect = _Dialect(delimiter, "standard")  # until lines have been seen
         self._seen: list[set[str]] = []  # values of each column in the first rows
 
-    @property
-    def waiting(self) -> bool:
-        """Whether a complete, unread record that is not blank has arrived."""
-        with suppress(csv.Error, InputError):  # an open quote, or what the next row will report
-            return any(True for _ in self._dialect.records(self._lines.arrived()))
-        return False
-
-    def __iter__(self) -> Iterator[tuple[int, TableRow]]:
-        self._dialect = dialect = self._sniff()
+    def __iter__(self) -> Iterator[TableRow]:
+        dialect = self._sniff()
         self.table.delimiter = dialect.delimiter
         names: list[str] = []
         for number, cells in enumerate(self._records(dialect)):
@@ -305,7 +284,7 @@ class DelimitedRows:
             self.table.spanning += len(names) == 1 and len(self._lines.record) > 1
             if dialect.quotes != "none" and self.options.quoting == "auto":
                 self._check_swallowed(cells, dialect.delimiter)
-            yield self._lines.number, dict(zip_longest(names, cells))
+            yield dict(zip_longest(names, cells))
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 

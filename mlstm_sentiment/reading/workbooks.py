@@ -16,12 +16,10 @@ from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import cell_of
 from .tables import TableReport, TableRow, column_names, counted
 
-_OPENPYXL = (".xlsx", ".xlsm")
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
 _LONGEST_CELL = 32_767  # characters, of a workbook
 _MOST_ROWS = 1_048_576
-_ENGINES = {".ods": ("odf", "odfpy"), ".xls": ("xlrd", "xlrd")}  # pandas' name, and the package
 _NO_VALUE = re.compile(rb"<f[^>]*(/>|>[^<]*</f>)(<v\s*/>|<v></v>)?</c>")  # a formula, no result
 
 
@@ -67,23 +65,19 @@ def workbook_rows(workbook: Workbook, table: TableReport) -> Iterator[TableRow]:
         yield dict(zip(workbook.names, row, strict=True))
 
 
-def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptions) -> Workbook:
+def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Workbook:
     """Read the sheet asked for, or those that hold the table.
 
     Sheets with the same header, such as one a month, are one table. Raises InputError if the sheet
     is not there or if several hold texts, and for a file that is damaged or far too large.
     """
-    if kind != ".xls":
-        _check_unpacked(file, location)
+    _check_unpacked(file, location)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and validation, which are not read
-            sheets = _with_openpyxl(file) if kind in _OPENPYXL else _with_pandas(file, kind)
+            sheets = _with_openpyxl(file)
     except ImportError as error:
-        needed = _ENGINES[kind][1] if kind in _ENGINES else error.name
-        raise InputError(
-            f"{kind} files need {needed}: pip install {needed}; or save it as .xlsx"
-        ) from error
+        raise InputError(f"workbooks need {error.name}: pip install {error.name}") from error
     except (
         *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
         *(zipfile.BadZipFile, OSError, SyntaxError),
@@ -101,7 +95,7 @@ def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptio
     if not any(map(any, first.rows)):
         raise InputError(f"{location}: the sheet {first.name!r} is empty: not even a header")
     notes = list(_notes(sheets, chosen))
-    if kind in _OPENPYXL and (formulas := _formulas_without_value(file)):
+    if formulas := _formulas_without_value(file):
         noun = counted(formulas, "formula")
         notes.append(f"{noun} without a result: open it in Excel and save it")
     names = ", ".join(repr(sheet.name) for sheet in chosen)
@@ -159,20 +153,6 @@ def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)
-
-
-def _with_pandas(file: IO[bytes], kind: str) -> list[_Sheet]:
-    import pandas
-
-    engine: Any = _ENGINES[kind][0]
-    frames = pandas.read_excel(
-        file, sheet_name=None, header=None, dtype=str, na_filter=False, engine=engine
-    )
-    return [
-        _Sheet(str(name), [[c if isinstance(c, str) else "" for c in row] for row in rows])
-        for name, frame in frames.items()
-        if (rows := frame.to_numpy(dtype=object).tolist()) is not None
-    ]
 
 
 def _chosen(sheets: Sequence[_Sheet], location: str, asked: str | None) -> list[_Sheet]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files.writer import reading
+from ..head.answers import added_names
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.rows import OwnNames, Rows
@@ -47,7 +48,7 @@ def classify(
 class Classified:
     """Rows with answers; to be iterated over once. summary: counts those that were yielded.
 
-    names: the names in the output of the rows' own keys. outcome: of the row yielded last.
+    names: the names in the output of the rows' own keys.
     """
 
     def __init__(
@@ -59,12 +60,11 @@ class Classified:
         neuron: bool,
         progress: ProgressBar | None,
     ):
-        added = classifier.added_names(neuron=neuron)
+        fitted, sides = classifier.fitted, classifier.sides_
+        added = added_names(fitted, neuron=neuron, sides=sides, bits=classifier.bits)
         self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
-        self.model = rows.model
-        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
-        self.outcome = ""
+        self.summary = Summary(fitted, by, sides=sides, model=rows.model)
         self._rows, self._classifier, self._sink = rows, classifier, sink
         if sink is not None:  # before anything is computed
             with reading(*rows.source.paths, classifier.loaded.folder):
@@ -85,7 +85,7 @@ class Classified:
         ):
             for batch in self._answered(output, progress):
                 for row in batch:
-                    self.outcome = self.summary.add(row)
+                    self.summary.add(row)
                     yield row
 
     def _answered(self, output: RowOutput, progress: ProgressBar) -> Iterator[list[Record]]:

@@ -1,5 +1,6 @@
 """Counts classified rows by their outcome: over all of them, and by group or month."""
 
+import logging
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from ..text.glyphs import aligned, visible
 if TYPE_CHECKING:
     from ..head.head import Head
 
+_log = logging.getLogger(__name__)
 _OTHER_GROUPS = "(others)"
 _MOST_GROUPS = 100_000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
@@ -121,6 +123,11 @@ class Summary:
         if len(self._tallies) > _MOST_GROUPS:
             parts.append(f"Only the first {_MOST_GROUPS:,} groups are counted separately.")
         return " ".join(parts)
+
+    def log(self) -> None:
+        """Print the counts, unless there is one row alone."""
+        if self.total.total() > 1:
+            _log.info("%s", "\n".join(self.lines()))
 
     def lines(self) -> list[str]:
         """Return the counts for people: a line, then one for each group."""

@@ -41,8 +41,14 @@ def load_text_model(
     opened = open_model(name_or_folder)
     of_torch = precision in get_args(TorchPrecision)
     may_be_engine = opened.architecture.cell == CELL and not of_torch
-    if may_be_engine and _is_cpu(device):
-        return Engine(read_weights(opened), precision, threads)  # type: ignore[arg-type]
+    on_cpu = device == "cpu"
+    if may_be_engine and not on_cpu:
+        from .devices import choose_device  # with torch
+
+        on_cpu = choose_device(device).type == "cpu"
+    if may_be_engine and on_cpu:
+        stored = read_weights(opened)
+        return Engine(stored, precision, threads)  # type: ignore[arg-type]
     if not of_torch and precision != "exact":
         raise InputError(
             f"precision {precision} is not for this model and device; take exact, bf16 or fp16"
@@ -52,12 +58,3 @@ def load_text_model(
     loaded = load_opened(opened, device=device)
     loaded.model.set_precision(precision if of_torch else "fp32")
     return loaded
-
-
-def _is_cpu(device: str) -> bool:
-    """Whether a device is the CPU, which is said without torch if it is named."""
-    if device == "cpu":
-        return True
-    from .devices import choose_device
-
-    return choose_device(device).type == "cpu"

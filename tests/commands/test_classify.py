@@ -1,7 +1,6 @@
 """scripts/classify.py as a process: texts, files and pipes; rows in, the same rows out."""
 
 import csv
-import io
 import json
 import logging
 import re
@@ -303,14 +302,7 @@ def test_standard_input_is_answered_line_by_line(stream):
         assert [json.loads(line)["probability"] is None for line in answers] == [True, False]
 
 
-def test_tables_and_text_through_standard_input(classify, monkeypatch):
-    content = io.StringIO()
-    csv.writer(content).writerows([["text"], ["a, b"], ["two\nlines"]])
-    with standard_input(monkeypatch, content.getvalue().encode()):
-        process = classify("--input", "-", "--input-format", "csv", "--format", "csv")
-    assert process.returncode == 0, process.stderr
-    table = list(csv.DictReader(io.StringIO(process.stdout, newline="")))
-    assert [row["text"] for row in table] == ["a, b", "two\nlines"]
+def test_text_through_standard_input(classify, monkeypatch):
     with standard_input(monkeypatch, b"good\n\nbad\n"):
         process = classify("--input", "-")
     rows = json_rows(process.stdout)
@@ -402,13 +394,14 @@ def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, argu
     ("content", "said"),
     [
         (None, "standard input is closed"),
-        (b"text\n", "standard input: no records in it"),
-        (b"id\n1\n", "standard input, line 2: no"),
+        (b"\n", "standard input: the input is empty"),
+        (b'{"id": 1}\n', "standard input, line 1: no"),
+        (b"text,id\na,1\n", "write it to a .csv file"),
     ],
 )
 def test_a_standard_input_without_texts_is_refused(classify, monkeypatch, content, said):
     with standard_input(monkeypatch, content):
-        assert_refused(classify("--input", "-", "--input-format", "csv"), said)
+        assert_refused(classify("--input", "-"), said)
 
 
 @pytest.mark.parametrize("output", [[], ["--output", "o.jsonl"]])

@@ -53,7 +53,8 @@ def report_of(classifier, rows, by=None, source="comments.csv"):
     summary = Summary(classifier.fitted, by, model=model)
     report = Report(classifier, summary, lambda: "comment", about=lambda: "comma, UTF-8")
     for row in rows:
-        report.add(row, summary.add(row))
+        summary.add(row)
+        report.add(row)
     return report, report.page(source)
 
 

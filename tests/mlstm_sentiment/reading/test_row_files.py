@@ -13,6 +13,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.records import Record, read_records
 from mlstm_sentiment.reading.row_files import RowWriter
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.sink import Sink
 
 ODD = [
@@ -105,7 +106,7 @@ GERMAN = (
 def classified_as(path, sink):
     """Write the rows of a table with a label, as classify does."""
     source = Source(path)
-    rows, key = list(source.records()), source.key()
+    rows, key = list(source.records()), KeyChooser(None)
     for row in rows:
         key.value(row)
     dialect = source.dialect(key.table.delimiter)

@@ -35,21 +35,21 @@ def test_what_is_written_is_read(rows, delimiter):
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter).writerows([("one", "two"), *rows])
     read = rows_of(file.getvalue(), delimiter, quoting="standard")
-    assert [row for _, row in read] == [{"one": a, "two": b} for a, b in rows]
+    assert read == [{"one": a, "two": b} for a, b in rows]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a,b\n1\n", [(2, {"a": "1", "b": None})]),
-        ("a,b\n\n  \t\n1,2\n", [(4, {"a": "1", "b": "2"})]),  # blank lines are no rows
-        ('a\n""\n', [(2, {"a": ""})]),  # an empty cell is one
-        ('a\n" "\n \n" \t"\n', [(2, {"a": " "}), (4, {"a": " \t"})]),  # a quoted blank is one
-        ("\n\na\n1", [(4, {"a": "1"})]),
-        ("a,b\r1,2\r", [(2, {"a": "1", "b": "2"})]),
-        ('a,b\n"two\nlines",2\n', [(3, {"a": "two\nlines", "b": "2"})]),
-        ('a\nx"y"\nz"\n', [(2, {"a": 'x"y"'}), (3, {"a": 'z"'})]),  # no quotes of a cell
-        (",a,\n0,1,2\n", [(2, {"Unnamed: 0": "0", "a": "1", "Unnamed: 2": "2"})]),
+        ("a,b\n1\n", [{"a": "1", "b": None}]),
+        ("a,b\n\n  \t\n1,2\n", [{"a": "1", "b": "2"}]),  # blank lines are no rows
+        ('a\n""\n', [{"a": ""}]),  # an empty cell is one
+        ('a\n" "\n \n" \t"\n', [{"a": " "}, {"a": " \t"}]),  # a quoted blank is one
+        ("\n\na\n1", [{"a": "1"}]),
+        ("a,b\r1,2\r", [{"a": "1", "b": "2"}]),
+        ('a,b\n"two\nlines",2\n', [{"a": "two\nlines", "b": "2"}]),
+        ('a\nx"y"\nz"\n', [{"a": 'x"y"'}, {"a": 'z"'}]),  # no quotes of a cell
+        (",a,\n0,1,2\n", [{"Unnamed: 0": "0", "a": "1", "Unnamed: 2": "2"}]),
         ("a\n", []),
     ],
 )
@@ -92,13 +92,13 @@ def test_columns_of_one_name_are_numbered():
 def test_quotes_after_backslashes_are_quotes():
     """As Spark writes them."""
     text = 'id,text\n1,"He said \\"no\\", twice"\n2,"C:\\new\\\\"\n'
-    assert [row["text"] for _, row in rows_of(text)] == ['He said "no", twice', "C:\\new\\\\"]
+    assert [row["text"] for row in rows_of(text)] == ['He said "no", twice', "C:\\new\\\\"]
 
 
 def test_rows_with_too_many_cells_are_left_out_on_request():
     table = TableReport("a.csv")
     rows = delimited("text,n\na,1\nb, c,2\nd,3\n", table, TableOptions(bad_rows="skip"))
-    assert [row["text"] for _, row in rows] == ["a", "d"]
+    assert [row["text"] for row in rows] == ["a", "d"]
     assert table.left_out() == ["1 with too many cells left out"]
 
 
@@ -117,7 +117,7 @@ def test_titles_above_the_header_are_no_rows(text, above):
     table = TableReport("a.csv")
     rows = list(delimited(text, table, TableOptions()))
     assert table.lines_above == above
-    assert not above or (len(rows) == 2 and rows[0][1]["text"] == "Fine")
+    assert not above or (len(rows) == 2 and rows[0]["text"] == "Fine")
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_titles_above_the_header_are_no_rows(text, above):
     ],
 )
 def test_the_delimiter_is_that_of_every_record(text, usual, row):
-    assert rows_of(text, usual)[0][1] == row
+    assert rows_of(text, usual)[0] == row
 
 
 @pytest.mark.parametrize("asked", ["tab", "\t", "\\t"])
 def test_a_delimiter_that_is_named_is_taken(asked):
-    assert rows_of("a,b\tc\n1\t2\n", delimiter=asked) == [(2, {"a,b": "1", "c": "2"})]
+    assert rows_of("a,b\tc\n1\t2\n", delimiter=asked) == [{"a,b": "1", "c": "2"}]
 
 
 @pytest.mark.parametrize("asked", ["", "ab", '"', "\n", "\u00e9"])
@@ -156,7 +156,7 @@ def test_a_delimiter_that_cannot_be_one_is_refused(asked):
 @pytest.mark.parametrize("sign", [";", ",", "\t"])
 def test_the_note_for_excel_names_the_delimiter(sign):
     text = f"sep={sign}\r\ntext{sign}label\r\ngood{sign}1\r\n"
-    assert rows_of(text) == [(3, {"text": "good", "label": "1"})]
+    assert rows_of(text) == [{"text": "good", "label": "1"}]
 
 
 STRAY = """sentence{0}label
@@ -174,7 +174,7 @@ said "no" twice{0}1
     ("sign", "options"), [("\t", {}), ("\t", {"quoting": "none"}), (",", {"quoting": "none"})]
 )
 def test_quotes_that_are_characters_swallow_no_rows(sign, options):
-    rows = [row for _, row in rows_of(STRAY.format(sign), sign, **options)]
+    rows = list(rows_of(STRAY.format(sign), sign, **options))
     assert [row["sentence"] for row in rows] == [
         line.split(sign)[0] for line in STRAY.format(sign).splitlines()[1:]
     ]
@@ -197,10 +197,10 @@ def test_a_quoted_cell_that_swallows_rows_is_refused():
     ],
 )
 def test_a_cell_of_several_lines_is_one_cell(rows, cells):
-    assert [row["text"] for _, row in rows_of("label,text\n" + rows)] == cells
+    assert [row["text"] for row in rows_of("label,text\n" + rows)] == cells
     if "good" not in rows or "\n" not in cells[0]:
         tabs = "label\ttext\n" + rows.replace(',"', '\t"')
-        assert [row["text"] for _, row in rows_of(tabs, "\t")] == cells
+        assert [row["text"] for row in rows_of(tabs, "\t")] == cells
 
 
 def test_random_tables_are_read_as_pythons_csv_module_reads_them(tmp_path):

@@ -139,7 +139,6 @@ def test_other_options_of_the_classifier_begin_anew(classifier, table, tmp_path,
     [
         ({}, "either --text or --input"),
         ({"location": "a.csv", "texts": ("a",)}, "either --text or --input"),
-        ({"location": "a.csv", "stream_format": "csv"}, "only for standard input"),
         ({"location": "-", "shard": Shard(1, 2)}, "--shard is for the rows of an --input file"),
         ({"texts": ("a",), "by": "x"}, "--by is for the rows of an --input"),
         ({"location": "a.csv", "shard": (1, 2)}, r"shard is \(1, 2\); give a Shard"),
