@@ -62,7 +62,7 @@ def run(options: Options) -> None:
         else:
             encode, has_sides = classifier.encode, classifier.fitted.is_binary
             batcher = Batcher(
-                rows_of_texts(classifier),
+                _rows_of_texts(classifier),
                 lambda texts: list(map(len, encode(texts).tokens)),
                 limits.tokens,
             )
@@ -100,11 +100,11 @@ def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]"
     if fitted is None:
         return page, None
     classifier = SentimentClassifier(loaded, fitted).fit()
-    rows_of_texts(classifier)(["The first text takes longer."], False)
+    _rows_of_texts(classifier)(["The first text takes longer."], False)
     return page, classifier
 
 
-def rows_of_texts(
+def _rows_of_texts(
     classifier: "SentimentClassifier",
 ) -> Callable[..., list[dict[str, Any]]]:
     """Return a function from texts to what `classify` adds to their rows.

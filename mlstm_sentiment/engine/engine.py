@@ -43,7 +43,7 @@ class Engine:
         threads: int = 1,
         path: str | None = None,
     ):
-        check_precision(precision)
+        _check_precision(precision)
         self._stored = stored
         self.folder, self.architecture = stored.folder, stored.architecture
         self.provenance = stored.provenance
@@ -254,7 +254,7 @@ class Engine:
         return State(*(np.ascontiguousarray(part, np.float32) for part in state))
 
 
-def check_precision(precision: object) -> None:
+def _check_precision(precision: object) -> None:
     """Raise InputError unless a precision is one of the engine's."""
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
@@ -274,7 +274,7 @@ def as_model(
     if not hasattr(model, "next_token"):
         raise InputError(f"model is {reprlib.repr(model)}; it must be a name or a path, or a model")
     if precision not in (None, model.precision):
-        check_precision(precision)
+        _check_precision(precision)
         raise InputError(
             f"precision {precision}: the model that is given has {model.precision}; load it again"
         )

@@ -93,9 +93,9 @@ class ModelFolder:
     provenance: Mapping[str, Any]
     integer_bits: int | None  # of the integers that matrices are stored as; None: they are floats
 
-    def weights(self, shapes: Mapping[str, Shape]) -> "StoredWeights":
+    def weights(self, shapes: Mapping[str, Shape]) -> "_StoredWeights":
         """Return the tensors of the weights' file; InputError unless they have these shapes."""
-        return StoredWeights(self.folder / WEIGHTS_FILE, shapes, self.integer_bits)
+        return _StoredWeights(self.folder / WEIGHTS_FILE, shapes, self.integer_bits)
 
 
 @dataclass(frozen=True)
@@ -210,12 +210,12 @@ def _shapes(architecture: Architecture) -> dict[str, Shape]:
     return shapes
 
 
-class StoredWeights:
+class _StoredWeights:
     """The tensors of a model's file, taken by name; InputError unless they have these shapes.
 
     bits: of the integers that matrices are stored as; None: they are floats.
 
-    >>> StoredWeights(folder / "model.safetensors", {"decoder.bias": (256,)}, None)
+    >>> _StoredWeights(folder / "model.safetensors", {"decoder.bias": (256,)}, None)
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):

@@ -45,7 +45,7 @@ def find_model(name_or_folder: str | Path) -> Path:
     if not isinstance(name_or_folder, str | PathLike):
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
     if str(name_or_folder).startswith(_HUB):
-        return fetch_from_hub(str(name_or_folder).removeprefix(_HUB))
+        return _fetch_from_hub(str(name_or_folder).removeprefix(_HUB))
     path = Path(name_or_folder)
     places = [path]
     if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
@@ -99,7 +99,7 @@ def _has_neutral(classifier: Mapping[str, Any]) -> bool:
     return "neutral" in steps or classifier.get("neutral") is not None
 
 
-def fetch_from_hub(repository: str) -> Path:
+def _fetch_from_hub(repository: str) -> Path:
     """Download a model from the Hugging Face hub; return its folder.
 
     repository: "owner/name", or "owner/name@revision", with the layout of a model directory.

@@ -40,7 +40,7 @@ _TINY = np.finfo(float).tiny
 SHORTEST = 2  # bytes; a shorter text counts as unfamiliar
 
 
-class EncodedTexts(NamedTuple):
+class _EncodedTexts(NamedTuple):
     """Texts as a model processes them."""
 
     encoded: list[bytes]  # cleaned, with the frame of the text profile
@@ -137,7 +137,7 @@ class SentimentClassifier(Parameterized):
         """
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
-        classes = named_classes(named_answers(fitted, sides=self.sides), y)
+        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
@@ -353,7 +353,7 @@ class SentimentClassifier(Parameterized):
         names: Sequence[str],
         *,
         sides: bool,
-        encoded: EncodedTexts | None = None,
+        encoded: _EncodedTexts | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the results for texts by name; None stands for a text that is no answer.
@@ -367,14 +367,14 @@ class SentimentClassifier(Parameterized):
         nothing = results_of_no_answer(names)
         return [nothing if text is None else next(answers) for text in texts]
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+    def encode(self, texts: Sequence[str]) -> _EncodedTexts:
         """Return texts as the model processes them, without HTML tags, for `predict_all`."""
         encoded = [self.loaded.profile.encode(without_tags(text)) for text in texts]
-        return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
+        return _EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
 
     def predict_all(
         self,
-        texts: Iterable[str] | EncodedTexts,
+        texts: Iterable[str] | _EncodedTexts,
         advance: Callable[[int], object] | None = None,
     ) -> Predictions:
         """Return all results from one pass over the texts, as the arrays of `Predictions`.
@@ -445,12 +445,12 @@ class SentimentClassifier(Parameterized):
 
     def _process(
         self,
-        texts: Iterable[str] | EncodedTexts,
+        texts: Iterable[str] | _EncodedTexts,
         advance: Callable[[int], object] | None = None,
         **options: Any,
     ) -> Iterator[tuple[list[bytes], np.ndarray, Reading]]:
         """Yield some encoded texts at a time, with their features and what else was asked for."""
-        if not isinstance(texts, EncodedTexts):
+        if not isinstance(texts, _EncodedTexts):
             texts = self.encode(checked_texts(texts))
         loaded, kind = self.loaded, self.fitted.kind
         step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
@@ -517,7 +517,7 @@ _LOADING = RLock()  # held by a thread that loads on first use
 _WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
 
 
-def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
+def _named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
     """Return the classes as the labels name them: by their names, or by numbers.
 
     Raises InputError if the labels do not fit the classes, or if one is missing.

@@ -129,7 +129,7 @@ def _rounded(values: np.ndarray) -> list[float]:
     return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
 
 
-def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
+def _as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
     """Return a self-contained page."""
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
@@ -267,7 +267,7 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, as_json(traces), "a heatmap")
-    page = as_html(traces, palette)
+    page = _as_html(traces, palette)
     # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")
     write_content(path, content, "a heatmap")

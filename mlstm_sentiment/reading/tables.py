@@ -235,7 +235,7 @@ def text_lines(file: IO[bytes], errors: str) -> Iterator[str]:
             text.detach()
 
 
-def lines_in(text: str) -> list[str]:
+def _lines_in(text: str) -> list[str]:
     """Return the lines of a text with their ends, LF, CR LF or CR."""
     return _LINE_WITH_END.findall(text)
 
@@ -332,7 +332,7 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            deque(islice(self._lines, len(lines_in(note[0]))), maxlen=0)  # passed over
+            deque(islice(self._lines, len(_lines_in(note[0]))), maxlen=0)  # passed over
             sample = sample[note.end() :]
         sample = sample.lstrip(_MARK)
         quotes: _Quotes = "standard"
@@ -360,7 +360,7 @@ class DelimitedRows:
         ranks = self._ranked(sample, quotes)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, lines_in(sample)), "").rstrip("\r\n")
+        header = next(filter(str.strip, _lines_in(sample)), "").rstrip("\r\n")
         for other in DELIMITERS if self._usual not in header else ():
             parts = header.split(other)
             if len(parts) > 1 and all(part and part == part.strip() for part in parts):
@@ -448,7 +448,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
     if not _ESCAPED_QUOTE.search(text):
         return False
-    lines = [line for line in lines_in(text) if _ESCAPED_QUOTE.search(line)]
+    lines = [line for line in _lines_in(text) if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
         with suppress(csv.Error):
@@ -477,7 +477,7 @@ def probable_delimiter(text: str) -> str | None:
 
 def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    lines = [line for line in lines_in(text) if line.strip(" \r\n")]
+    lines = [line for line in _lines_in(text) if line.strip(" \r\n")]
     width = lines[0].count(delimiter) + 1 if lines else 1
     if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
         return False

@@ -25,7 +25,7 @@ def classify(
     *,
     neuron: bool = False,
     progress: ProgressBar | None = None,
-) -> "Classified":
+) -> "_Classified":
     """Return the rows of a source with the answers of a classifier added to each.
 
     >>> rows = classify(Source("comments.csv"), classifier, Sink("labelled.csv"))
@@ -42,10 +42,10 @@ def classify(
     if isinstance(source, str | Path):
         source = Source(source)
     rows = source if isinstance(source, Rows) else Rows(source)
-    return Classified(rows, classifier, sink, neuron=neuron, progress=progress)
+    return _Classified(rows, classifier, sink, neuron=neuron, progress=progress)
 
 
-class Classified:
+class _Classified:
     """Rows with answers; to be iterated over once. summary: counts those that were yielded.
 
     names: the names in the output of the rows' own keys.

@@ -73,7 +73,7 @@ class Address(NamedTuple):
         return header in own or (self.port == 80 and header in names)
 
 
-class Guard:
+class _Guard:
     """Adds security headers; refuses requests for another host, without the token, or too many."""
 
     def __init__(self, app: ASGIApp, address: Address, token: str | None, limits: Limits):
@@ -193,7 +193,7 @@ def application(
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
-    return Guard(app, address, token, limits)
+    return _Guard(app, address, token, limits)
 
 
 _KEYS = ("texts", "sides")  # of a request's body

@@ -37,7 +37,7 @@ Meanwhile = Callable[[int], object]
 Classify = Callable[[list[str], bool, Meanwhile], Sequence[AnswerRow]]
 
 
-class Submission:
+class _Submission:
     """The texts of a request, the answers so far, and where they go."""
 
     def __init__(self, texts: Sequence[str], sides: bool):
@@ -84,9 +84,9 @@ class Batcher:
     ):
         self._classify, self._count_tokens = classify, count_tokens
         self._most_tokens = most_tokens
-        self._queue: SimpleQueue[Submission] = SimpleQueue()
+        self._queue: SimpleQueue[_Submission] = SimpleQueue()
         self._lock = Lock()
-        self._waiting: list[Submission] = []  # the next in turn comes first
+        self._waiting: list[_Submission] = []  # the next in turn comes first
         self._rates: dict[int, float] = defaultdict(lambda: _FIRST_RATE)  # of each size of texts
         self._is_closed = False
 
@@ -95,7 +95,7 @@ class Batcher:
 
         To cancel it, at any time before it has its rows, leaves out the texts that are left.
         """
-        job = Submission(texts, sides)
+        job = _Submission(texts, sides)
         with self._lock:
             if self._is_closed:
                 job.rows.set_exception(ServerClosed())
@@ -130,7 +130,7 @@ class Batcher:
         except Empty:
             self._waiting = [job for job in self._waiting if not job.rows.cancelled()]
 
-    def _count(self, job: Submission) -> None:
+    def _count(self, job: _Submission) -> None:
         try:
             job.tokens = self._count_tokens(job.texts)
         except Exception as error:
@@ -141,7 +141,7 @@ class Batcher:
                 message = f"text {number} has {tokens:,} tokens; {most}"
                 return self._fail([job], TooManyTokens(message))
 
-    def _next_slice(self, below: int | None = None) -> list[tuple[Submission, int]]:
+    def _next_slice(self, below: int | None = None) -> list[tuple[_Submission, int]]:
         """Return what to process next: requests of texts of one size, and how many of their texts.
 
         below: what this size is below. It is the largest, since smaller texts need not wait for it.
@@ -171,7 +171,7 @@ class Batcher:
             texts, tokens = texts - count, tokens - sum(job.left[:count])
         return chosen
 
-    def _answer(self, chosen: list[tuple[Submission, int]]) -> None:
+    def _answer(self, chosen: list[tuple[_Submission, int]]) -> None:
         """Classify the texts of a slice, and meanwhile shorter ones; deliver what is complete."""
         for job, _ in chosen:
             job.is_running = True
@@ -204,19 +204,19 @@ class Batcher:
                 if len(job.answers) == len(job.texts) and self._leaves(job):
                     job.rows.set_result(job.answers)
 
-    def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
+    def _fail(self, jobs: Sequence[_Submission], error: Exception) -> None:
         for job in jobs:
             if self._leaves(job):
                 job.rows.set_exception(error)
 
-    def _leaves(self, job: Submission) -> bool:
+    def _leaves(self, job: _Submission) -> bool:
         """End the wait of a request; return whether anybody still waits for its rows."""
         if job in self._waiting:  # if it was cancelled while its texts were processed, it is not
             self._waiting.remove(job)
         return job.rows.set_running_or_notify_cancel()
 
 
-def _by_sides(parts: Sequence[tuple[Submission, int]]) -> Iterator[list[tuple[Submission, int]]]:
+def _by_sides(parts: Sequence[tuple[_Submission, int]]) -> Iterator[list[tuple[_Submission, int]]]:
     """Yield the parts of a slice that are classified together."""
     for sides in (False, True):
         if same := [part for part in parts if part[0].sides is sides]:

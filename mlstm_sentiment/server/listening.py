@@ -80,7 +80,7 @@ class Connection(H11Protocol):
     def __init__(self, *settings: Any, **options: Any):
         super().__init__(*settings, **options)
         self._most = self.limit_concurrency or 1
-        self.limit_concurrency = None  # a refusal of uvicorn's is not JSON; Guard refuses
+        self.limit_concurrency = None  # a refusal of uvicorn's is not JSON; _Guard refuses
         self._stalled: asyncio.TimerHandle | None = None
         self._last_active = 0.0
 

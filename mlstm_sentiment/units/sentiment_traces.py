@@ -64,7 +64,7 @@ def sentiment_traces(
     )
     if fitted is None:
         return traces
-    pairs = zip(traces.traces, verdicts_of(loaded, fitted, texts), strict=True)
+    pairs = zip(traces.traces, _verdicts_of(loaded, fitted, texts), strict=True)
     return replace(
         traces,
         traces=[replace(each, verdict=words) for each, words in pairs],
@@ -73,7 +73,7 @@ def sentiment_traces(
     )
 
 
-def verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
+def _verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text in words: the label, its probability."""
     predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
     answers = [

@@ -163,7 +163,7 @@ def read_texts(
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
         if missing:
-            varying = highest_variance_units(loaded, sequences, len(traced) + missing, **where)
+            varying = _highest_variance_units(loaded, sequences, len(traced) + missing, **where)
             traced += [unit for unit in varying if unit not in traced][:missing]
         values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
@@ -203,7 +203,7 @@ def _traced(
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     pairs = zip(sequences, values, strict=True)
-    return [values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
+    return [_values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
@@ -249,7 +249,7 @@ def poles_of(classifier: Head) -> tuple[str, str]:
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
 
-def highest_variance_units(
+def _highest_variance_units(
     model: TextModel,
     sequences: Sequence[np.ndarray],
     count: int,
@@ -296,7 +296,7 @@ def highest_variance_units(
     return np.argsort(-squares, kind="stable")[:count].tolist()
 
 
-def values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the values of each byte, [bytes, U], from those after each of the tokens [n, U].
 
     A byte gets the values after its token, but white space that begins a token those before it.

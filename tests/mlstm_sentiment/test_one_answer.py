@@ -14,11 +14,11 @@ import pytest
 
 from mlstm_sentiment import SentimentClassifier, Sink, Source, classify
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import rows_of_texts
+from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
 from mlstm_sentiment.head.head_files import find_classifier, load_fitted
-from mlstm_sentiment.units.sentiment_traces import verdicts_of
+from mlstm_sentiment.units.sentiment_traces import _verdicts_of
 from model.inference.weights import load_model
 from tests.support.texts import texts_of_many_kinds
 
@@ -98,13 +98,13 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
 
 
 def test_the_server(classifier, words):
-    rows = rows_of_texts(classifier)(TEXTS, False)
+    rows = _rows_of_texts(classifier)(TEXTS, False)
     assert [row["label"] for row in rows] == words
 
 
 def test_the_heatmap(words):
     loaded = load_model(MODEL)
-    verdicts = verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
+    verdicts = _verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
     found = [re.match(r"classifier: ([a-z ]+?)(?: \(|$|:)", each)[1] for each in verdicts]
     assert found == words
 

@@ -20,7 +20,7 @@ from mlstm_sentiment.head.learning import Corrections, learn
 from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
-from mlstm_sentiment.units.unit_traces import values_per_byte
+from mlstm_sentiment.units.unit_traces import _values_per_byte
 from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -112,7 +112,7 @@ def python_says(
     tokens = list(map(model.encode, texts))
     cells = model.read(tokens, (), state="cell", units=[unit]).unit_states
     says = [
-        {"values": values_per_byte(model.tokenizer, each, v)[:, 0], "odds": None, "neutral": None}
+        {"values": _values_per_byte(model.tokenizer, each, v)[:, 0], "odds": None, "neutral": None}
         for each, v in zip(tokens, cells, strict=True)
     ]
     if classifier is not None:

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import fetch_from_hub
+from mlstm_sentiment.files.shipped import _fetch_from_hub
 from mlstm_sentiment.head.head_files import save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
@@ -100,4 +100,4 @@ def test_a_model_directory_has_the_hubs_layout(folder):
 def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match="pip install huggingface_hub"):
-        fetch_from_hub("me/tiny")
+        _fetch_from_hub("me/tiny")

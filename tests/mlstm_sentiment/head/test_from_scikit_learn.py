@@ -15,7 +15,7 @@ from sklearn.svm import LinearSVC
 
 from mlstm_sentiment import Engine, SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import rows_of_texts
+from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Head
@@ -161,7 +161,7 @@ def test_it_works_in_every_command(fitted, tmp_path, capsys):
 def test_the_server_answers_with_it(fitted):
     loaded = Engine.load(fitted)
     head = load_fitted(loaded, find_classifier(loaded), "")
-    rows = rows_of_texts(SentimentClassifier(loaded, head).fit())(TEXTS, False)
+    rows = _rows_of_texts(SentimentClassifier(loaded, head).fit())(TEXTS, False)
     expected = SentimentClassifier.from_pretrained(fitted)(TEXTS)
     probabilities = [each["probability"] for each in expected]
     assert [row["probability"] for row in rows] == pytest.approx(probabilities, rel=1e-6)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.sentiment_classifier import named_classes
+from mlstm_sentiment.head.sentiment_classifier import _named_classes
 from mlstm_sentiment.reading import progress
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel, load_model
@@ -125,7 +125,7 @@ def test_numbers_take_the_place_of_its_classes(folder):
     ],
 )
 def test_numbers_that_are_the_names_of_the_classes_keep_their_order(classes, labels, expected):
-    named = named_classes(classes, labels)
+    named = _named_classes(classes, labels)
     assert named.tolist() == expected
     assert named.dtype == np.array(labels).dtype
 

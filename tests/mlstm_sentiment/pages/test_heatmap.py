@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from mlstm_sentiment.engine import Engine, Reading
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
+from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, as_json, check_outputs, heatmap, write
 from mlstm_sentiment.pages.page import MIDDLE, PALETTES, background, page_style
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
@@ -125,9 +125,9 @@ def test_ranked_units_come_before_those_of_highest_variance(loaded):
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
-    plain = Page(as_html(read_texts(loaded, ["plain"], [2, 5])))
+    plain = Page(_as_html(read_texts(loaded, ["plain"], [2, 5])))
     result = read_texts(loaded, [text, "second"], [2, 5])
-    page = as_html(result)
+    page = _as_html(result)
     parsed = Page(page)
     assert parsed.texts == [visible(unit_trace.text) for unit_trace in result.traces]
     for number, unit_trace in enumerate(result.traces):
@@ -147,7 +147,7 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
 @pytest.mark.skipif(NODE is None, reason="needs node, to run the page's script")
 def test_the_script_colours_and_describes_every_character(loaded, tmp_path):
     result = read_texts(loaded, ["Très — 👩‍👧 <b>", NASTY[5], "a\x00\u202e\n b"], [2, 5])
-    (tmp_path / "page.html").write_text(as_html(result), encoding="utf-8")
+    (tmp_path / "page.html").write_text(_as_html(result), encoding="utf-8")
     texts = [visible(unit_trace.text) for unit_trace in result.traces]
     command = [NODE, Path(__file__).with_name("heatmap.mjs"), tmp_path / "page.html"]
     process = subprocess.run(
@@ -171,12 +171,12 @@ def test_the_script_colours_and_describes_every_character(loaded, tmp_path):
 
 def test_a_page_takes_few_bytes_for_each_character(loaded):
     texts = ["It came in March, and I have worn it every day since. " * 300] * 2
-    empty = len(as_html(read_texts(loaded, ["x"], [2])))
-    assert len(as_html(read_texts(loaded, texts, [2]))) - empty < 6 * sum(map(len, texts))
+    empty = len(_as_html(read_texts(loaded, ["x"], [2])))
+    assert len(_as_html(read_texts(loaded, texts, [2]))) - empty < 6 * sum(map(len, texts))
 
 
 def test_the_data_of_a_page_cannot_end_its_element(loaded):
-    page = as_html(read_texts(loaded, ["text"], [0]))
+    page = _as_html(read_texts(loaded, ["text"], [0]))
     assert data_of(page)["model"]["provenance"] == {"corpus": "</script>"}
 
 
@@ -273,7 +273,7 @@ def test_a_unit_that_is_always_zero_has_a_scale():
     unit_trace = UnitTrace("ab", np.array([0, 1, 2]), np.zeros((2, 1)), np.zeros(1))
     result = UnitTraces([unit_trace], [0], "cell", 0)
     assert result.ranges() == [1.0]
-    assert "a model" in as_html(result)
+    assert "a model" in _as_html(result)
 
 
 def test_a_known_limit_ends_the_scale_and_larger_values_keep_their_number():
@@ -281,7 +281,7 @@ def test_a_known_limit_ends_the_scale_and_larger_values_keep_their_number():
     result = UnitTraces([trace], [7, 8], "cell", 0, limits={7: 0.5})
     assert result.ranges() == [0.5, 3.0]
     assert result.legend(0) == ("unit 7, cell: -0.5", "0.5")
-    page = as_html(result)
+    page = _as_html(result)
     assert data_of(page)["ranges"] == [0.5, 3.0]
     np.testing.assert_allclose(values_of(page, 0, 0), [0.25, -2.0], atol=1e-4)
 
@@ -364,8 +364,8 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
         result.traces[0].values[0, 0], rel=1e-5
     )
     value = shown.traces[0].values[0, 0]
-    assert values_of(as_html(result), 0, 0)[0] == pytest.approx(value, rel=1e-3)
-    assert "unit 3 with its sign turned" in as_html(result)
+    assert values_of(_as_html(result), 0, 0)[0] == pytest.approx(value, rel=1e-3)
+    assert "unit 3 with its sign turned" in _as_html(result)
     head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
     same = replace(read_texts(loaded, ["good"], [3]), poles=POLES, polarities={3: 1})
@@ -390,9 +390,9 @@ def test_further_units_are_turned_where_their_ends_are_known(loaded):
     assert shown.meanings() == [None, POLES, POLES, None]
     assert shown.oriented() is shown
     assert (as_json(result)["poles"], as_json(result)["polarities"]) == (None, [0, -1, 1, 0])
-    assert "unit 1 with its sign turned" in as_html(result)
+    assert "unit 1 with its sign turned" in _as_html(result)
     two = replace(read_texts(loaded, ["good"], [1, 3]), poles=POLES, polarities={1: -1, 3: -1})
-    assert "units 1, 3 with their sign turned" in as_html(two)
+    assert "units 1, 3 with their sign turned" in _as_html(two)
     assert two.oriented().meanings() == [POLES, POLES]
 
 

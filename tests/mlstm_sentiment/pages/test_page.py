@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mlstm_sentiment.engine import Engine
-from mlstm_sentiment.pages.heatmap import as_html
+from mlstm_sentiment.pages.heatmap import _as_html
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.units.unit_traces import read_texts
@@ -91,7 +91,7 @@ def result(small_model, tmp_path):
 def seen(result, tmp_path):
     """What the probe sees; the page's policy, which would refuse the probe, is taken out."""
     page = re.sub(
-        r'<meta http-equiv="Content-Security-Policy".*?>', "", as_html(result), flags=re.S
+        r'<meta http-equiv="Content-Security-Policy".*?>', "", _as_html(result), flags=re.S
     )
     page = page.replace("</body>", f"<script>{PROBE}</script></body>")
     process = browse(page, tmp_path, "--dump-dom")
@@ -102,13 +102,13 @@ def seen(result, tmp_path):
 
 def test_the_page_runs_under_its_own_policy(result, tmp_path):
     """Nothing is refused, nothing fails, and the script has run: a first tab stop is there."""
-    process = browse(as_html(result), tmp_path, "--dump-dom")
+    process = browse(_as_html(result), tmp_path, "--dump-dom")
     assert messages(process) == []
     assert process.stdout.decode().count('aria-selected="false" tabindex="0"') == len(TEXTS)
 
 
 def test_the_policy_refuses_any_other_script(result, tmp_path):
-    page = as_html(result).replace("</body>", "<script>document.title = 'x'</script></body>")
+    page = _as_html(result).replace("</body>", "<script>document.title = 'x'</script></body>")
     process = browse(page, tmp_path, "--dump-dom")
     assert len(messages(process)) == 1
     assert "<title>x</title>" not in process.stdout.decode()
@@ -157,7 +157,7 @@ def test_a_screenshot_is_drawn(result, tmp_path, scheme):
     from matplotlib.image import imread
 
     flags = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    browse(as_html(result), tmp_path, f"--screenshot={tmp_path / 'page.png'}", *flags)
+    browse(_as_html(result), tmp_path, f"--screenshot={tmp_path / 'page.png'}", *flags)
     pixels = imread(tmp_path / "page.png")[..., :3]
     corner = pixels[2, 2].mean()
     assert corner < 0.2 if scheme == "dark" else corner > 0.9

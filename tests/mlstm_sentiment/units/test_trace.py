@@ -6,7 +6,7 @@ import pytest
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.units.unit_traces import highest_variance_units
+from mlstm_sentiment.units.unit_traces import _highest_variance_units
 from model.inference.weights import save_model
 
 TEXTS = ["good", "", "An awful thing. " * 400, "ça marche — très bien", "x"]
@@ -31,13 +31,13 @@ def test_the_units_of_highest_variance_vary_most(model, sequences, state):
     expected = np.argsort(-np.concatenate(states).astype(np.float64).var(axis=0))
     counts = []
     options = {"state": state, "advance": counts.append}
-    assert highest_variance_units(model, sequences, 12, **options) == expected.tolist()
+    assert _highest_variance_units(model, sequences, 12, **options) == expected.tolist()
     assert sum(counts) == sum(map(len, sequences))
-    assert highest_variance_units(model, sequences, 3, state=state) == expected[:3].tolist()
+    assert _highest_variance_units(model, sequences, 3, state=state) == expected[:3].tolist()
 
 
 def test_layers_and_states_that_are_not_there_are_refused(model, sequences):
     with pytest.raises(InputError, match="layer -2: the model has layers 0 to 0"):
-        highest_variance_units(model, sequences, 3, layer=-2)
+        _highest_variance_units(model, sequences, 3, layer=-2)
     with pytest.raises(InputError, match="state is 'Cell'"):
-        highest_variance_units(model, sequences, 3, state="Cell")
+        _highest_variance_units(model, sequences, 3, state="Cell")
