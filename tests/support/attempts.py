@@ -121,8 +121,7 @@ def _read_as_standard_input(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         lines = ArrivingLines(descriptor)
-        kind = path.suffix if path.suffix in (".csv", ".tsv") else kind_of(lines.first())
-        for _ in ArrivingRecords(lines, kind):
+        for _ in ArrivingRecords(lines, kind_of(lines.first())):
             pass
     except InputError:
         pass
