@@ -283,7 +283,7 @@ class SentimentClassifier(Parameterized):
             )
             for n, text in enumerate(items, start=1)
         ]
-        names = self._names()
+        names = self.added_names()
         answers = self.results([row.text for row in rows], names, sides=self.sides_)
         return Answers(
             [Answer({"text": text, **each}) for text, each in zip(items, answers, strict=True)],
@@ -303,7 +303,7 @@ class SentimentClassifier(Parameterized):
         if column not in table.columns:
             present = ", ".join(map(repr, table.columns))
             raise InputError(f"no column {column!r}; the table has {present}")
-        added = self(table[column]).to_frame().reindex(columns=self._names())
+        added = self(table[column]).to_frame().reindex(columns=self.added_names())
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
         labels = [
             label if name == str(label) else name
@@ -344,8 +344,9 @@ class SentimentClassifier(Parameterized):
         features = np.concatenate([features for _, features, _ in self._process(encoded)])
         return features, self._words(encoded.encoded)
 
-    def _names(self) -> list[str]:
-        return added_names(self.fitted, sides=self.sides_, bits=self.bits)
+    def added_names(self, *, neuron: bool = False) -> list[str]:
+        """Return the names of the results for each text; see `answers.added_names`."""
+        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
 
     def results(
         self,

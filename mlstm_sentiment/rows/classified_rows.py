@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..files.writer import reading
-from ..head.answers import added_names
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.rows import OwnNames, Rows
@@ -60,11 +59,10 @@ class _Classified:
         neuron: bool,
         progress: ProgressBar | None,
     ):
-        fitted, sides = classifier.fitted, classifier.sides_
-        added = added_names(fitted, neuron=neuron, sides=sides, bits=classifier.bits)
+        added = classifier.added_names(neuron=neuron)
         self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
-        self.summary = Summary(fitted, by, sides=sides, model=rows.model)
+        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
         self._rows, self._classifier, self._sink = rows, classifier, sink
         if sink is not None:  # before anything is computed
             with reading(*rows.source.paths, classifier.loaded.folder):
