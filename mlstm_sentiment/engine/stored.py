@@ -184,11 +184,11 @@ def read_weights(opened: ModelFolder) -> StoredModel:
         for index in range(architecture.layers)
     ]
     return StoredModel(
-        *vars(opened).values(),
-        weights.matrix("embedding.", "weight"),
-        tuple(layers),
-        weights.matrix("decoder.", "weight"),
-        weights.vector("decoder.bias"),
+        **vars(opened),
+        embedding=weights.matrix("embedding.", "weight"),
+        layers=tuple(layers),
+        decoder=weights.matrix("decoder.", "weight"),
+        decoder_bias=weights.vector("decoder.bias"),
     )
 
 

@@ -260,7 +260,7 @@ def load_opened(
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
-    config = ModelConfig(**asdict(opened.architecture), backend=backend)
+    config = ModelConfig(**{**asdict(opened.architecture), "backend": backend})
     with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.state_dict().items()}
