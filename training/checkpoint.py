@@ -27,14 +27,14 @@ from torch import Tensor
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
+from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from mlstm_sentiment.files.storage import read_json, step_folder
 from mlstm_sentiment.files.tensors import Shape
 from mlstm_sentiment.files.tokenizers import check_same_tokenizer
 from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
-from model.inference.weights import load_model, save_model
+from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
@@ -360,16 +360,22 @@ def load_weights(
     """
     if start_from is None:
         return None
-    loaded = load_model(start_from, device="cpu")
-    check_same_tokenizer("the corpus", tokenizer, loaded.tokenizer, f"that of {start_from}")
-    _check_same_architecture(model.config, loaded.model.config, start_from)
-    if loaded.profile.name != text_profile:
+    from mlstm_sentiment.engine.stored import StoredWeights, read_description
+
+    folder = find_model(start_from)
+    description, own_tokenizer, stored = read_description(folder)
+    check_same_tokenizer("the corpus", tokenizer, own_tokenizer, f"that of {start_from}")
+    config = ModelConfig.read(description, folder / CONFIG_FILE)
+    _check_same_architecture(model.config, config, start_from)
+    if stored.text_profile != text_profile:
         raise InputError(
-            f"train.start_from {start_from}: has text profile {loaded.profile.name!r}, but the "
-            f"corpus has {text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
+            f"train.start_from {start_from}: has text profile {stored.text_profile!r}, but the "
+            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.text_profile}"
         )
-    model.load_state_dict(loaded.model.state_dict())
-    origin = {k: loaded.provenance[k] for k in _ORIGIN_FIELDS if k in loaded.provenance}
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    weights = StoredWeights(folder / WEIGHTS_FILE, shapes, stored.integer_bits)
+    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
+    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
     return {"model": Path(start_from).name, **origin}
 
 

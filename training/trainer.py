@@ -27,7 +27,7 @@ from model.state import IGNORED, State
 from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
-from .parallel.batch import Batch, copied, padded
+from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .parallel.strategy import gradients_of
@@ -217,9 +217,9 @@ class Trainer:
         lanes_here = len(batch.inputs)
         micro_batches = self._micro_batches(lanes_here)
         total = micro_batches[-1].stop
-        inputs, targets = padded(batch.inputs, total), padded(batch.targets, total, IGNORED)
-        state = state.each(lambda tensor: padded(tensor, total))
-        factors = None if factors is None else padded(factors, total)
+        inputs, targets = _padded(batch.inputs, total), _padded(batch.targets, total, IGNORED)
+        state = state.each(lambda tensor: _padded(tensor, total))
+        factors = None if factors is None else _padded(factors, total)
         for number, lanes in enumerate(micro_batches):
             nats, ended = self.objective(
                 inputs[lanes],
@@ -270,7 +270,9 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            overflow_together(gradients_of(self.model), self.exchange.overflow_on_any_rank)
+            overflow_together(
+                gradients_of(self.model.parameters()), self.exchange.overflow_on_any_rank
+            )
         for optimizer in self.optimizers:
             self.scaler.unscale_(optimizer)
         if self.optim.clip_norm is not None:
@@ -278,7 +280,7 @@ class Trainer:
             self.gradient_norm = torch.nn.utils.clip_grad_norm_(parameters, self.optim.clip_norm)
         rate = self.schedule.rate(self.progress.step)
         set_learning_rate(self.optimizers, rate * active_fraction)
-        with self.exchange.update():
+        with self.exchange.during_update():
             for optimizer in self.optimizers:
                 self.scaler.step(optimizer)
         self._update_scale()
@@ -378,7 +380,7 @@ class Trainer:
             row["skipped_windows"] = progress.skipped_windows
         norm = self.gradient_norm
         if norm is None:  # computed only once per row, it costs next to nothing
-            norm = torch.nn.utils.get_total_norm(gradients_of(self.model))
+            norm = torch.nn.utils.get_total_norm(gradients_of(self.model.parameters()))
         if norm.isfinite():  # unless the last step overflowed
             row["gradient_norm"] = float(norm)
         if self.scaler.is_enabled():
@@ -427,3 +429,9 @@ class Trainer:
             self.nats.copy_(by_rank[self.world.rank])
         else:
             self.nats.fill_(float(by_rank.sum()) if self.world.is_main else 0.0)
+
+
+def _padded(tensor: Tensor, lanes: int, value: float = 0) -> Tensor:
+    """Return [..., B, n] with so many lanes, the additional ones filled with a value."""
+    missing = lanes - tensor.shape[-2]
+    return torch.nn.functional.pad(tensor, (0, 0, 0, missing), value=value) if missing else tensor

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from mlstm_sentiment.files.writer import Kind, write_atomically
-from model.layers.cells import layer_of
+from model.layers.language_model import layer_of
 
 from .regression import Examples, Regression
 

@@ -33,7 +33,7 @@ ALLOWED = {
     | {
         f"training.{name}"
         for name in (
-            *("objective", "optimizers.optim"),
+            "optimizers.optim",
             *("runs.checkpoint_store", "runs.rows", "runs.run_directory", "runs.settings"),
             "runs.signals",
         )

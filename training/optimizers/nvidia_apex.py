@@ -6,11 +6,11 @@ ways. It is recognised by the modules of NVIDIA's apex that it lacks.
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 import torch
 from torch import nn
@@ -27,39 +27,33 @@ _BUILD = (
 
 
 def make_fused(
-    name: str,
-    parameters: Sequence[nn.Parameter],
-    *,
-    betas: tuple[float, float],
-    weight_decay: float,
+    name: str, parameters: Sequence[nn.Parameter], settings: Mapping[str, Any]
 ) -> torch.optim.Optimizer:
     """Build apex's version of adam, adamw or lamb: the same update, in a few kernels.
 
+    settings: betas and weight_decay.
     Raises InputError if NVIDIA's apex, its kernels or a GPU is missing.
     """
-    optimizers = load_optimizers_of_apex()
+    optimizers = _load_optimizers_of_apex()
     if parameters[0].device.type != DEVICE:
         raise InputError(
             f"optim.fused apex needs a GPU, the model is on {parameters[0].device.type}; "
             "set optim.fused torch"
         )
-    settings = {"lr": 0.0, "betas": betas, "weight_decay": weight_decay}
-    optimizer: torch.optim.Optimizer
-    if name == "lamb":
-        optimizer = optimizers.FusedLAMB(
-            parameters,
-            **settings,
-            eps=EPSILON,
-            bias_correction=False,
-            max_grad_norm=math.inf,  # optim.clip_norm does that
-            use_nvlamb=True,  # steps in proportion to norms also without weight decay
-        )
-    else:
-        optimizer = optimizers.FusedAdam(parameters, **settings, adam_w_mode=name == "adamw")
-    return optimizer
+    if name != "lamb":
+        return optimizers.FusedAdam(parameters, lr=0.0, adam_w_mode=name == "adamw", **settings)
+    return optimizers.FusedLAMB(
+        parameters,
+        lr=0.0,
+        **settings,
+        eps=EPSILON,
+        bias_correction=False,
+        max_grad_norm=math.inf,  # optim.clip_norm does that
+        use_nvlamb=True,  # steps in proportion to norms also without weight decay
+    )
 
 
-def load_optimizers_of_apex() -> ModuleType:
+def _load_optimizers_of_apex() -> Any:
     """Import NVIDIA's apex.optimizers; if that fails, InputError says what is installed instead."""
     try:
         applier = import_module("apex.multi_tensor_apply").multi_tensor_applier

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
+import torch.distributed as dist
 
 from mlstm_sentiment.bounds import SAVED, Bound, PositiveInt, check_bounds
 from mlstm_sentiment.errors import InputError
@@ -86,20 +87,20 @@ def make_exchange(
 
     loss_of_one_token: computes any loss whose gradients reach all the tensors it is given.
     """
-    if config.combine == "adasum":  # every way is imported by the runs that use it
-        from .adasum import AdasumExchange, AdasumStates
-
-        if world.size > 1:
-            return AdasumExchange(model, world)
-        alone = Exchange(model, world)
-        alone.states = AdasumStates(world)
-        return alone
     if world.size == 1:
-        return Exchange(model, world)
-    dtype = DTYPES.get(config.compression, torch.float32)
-    from .buckets import BucketedExchange, BucketSender, FlatExchange
+        return Exchange(world)
+    parameters, is_adasum = list(model.parameters()), config.combine == "adasum"
+    if is_adasum or config.flat:  # DDP does so by itself
+        for parameter in parameters:  # every rank gets the main rank's
+            dist.broadcast(parameter.detach(), src=0)
+    if is_adasum:  # every way is imported by the runs that use it
+        from .adasum import AdasumExchange
 
+        return AdasumExchange(parameters, world)
+    from .buckets import BucketedExchange, FlatExchange
+
+    dtype = DTYPES.get(config.compression, torch.float32)
     if config.flat:
-        return FlatExchange(model, world, dtype)
-    sender = BucketSender(world, dtype)
-    return BucketedExchange(model, world, sender, config.bucket_cap_mb, loss_of_one_token)
+        return FlatExchange(parameters, world, dtype)
+    leaves = model.per_gate_parameters()
+    return BucketedExchange(leaves, world, dtype, config.bucket_cap_mb, loss_of_one_token)

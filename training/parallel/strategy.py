@@ -1,17 +1,16 @@
 """The part of a training step that involves other ranks; every way to combine them extends it."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlstm_sentiment.errors import InputError
-from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 
 from .batch import Batch
@@ -73,11 +72,10 @@ class OptimizerStates:
         if not isinstance(saved, int) or saved < 1:
             raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
         if saved != self.count:
-            raise InputError(f"{path}: {self.reason_against(saved)}")
-
-    def reason_against(self, saved: int) -> str:
-        """Return why this run cannot continue with another number of states."""
-        return f"optimizer_states is {saved}; this run has {self.count}"
+            raise InputError(
+                f"{path}: under Adasum each rank has its own optimiser state; the checkpoint has "
+                f"{saved}, this run {self.count}; start {saved} processes"
+            )
 
     def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
         """Send this rank's tensors to the main rank's `receive`; called by all other ranks."""
@@ -108,14 +106,14 @@ class Exchange:
 
     The trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
-    step, `overflow_on_any_rank` if losses are scaled, `update` around the optimisers.
+    step, `overflow_on_any_rank` if losses are scaled, `during_update` around the optimisers.
     """
 
     leaves: PerGateParameters | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
-    def __init__(self, model: LanguageModel, world: World):
-        self.model, self.world = model, world
+    def __init__(self, world: World):
+        self.world = world
         self.clock = Clock(world.device)  # seconds of only the exchange
         self.states = OptimizerStates()
 
@@ -145,7 +143,7 @@ class Exchange:
         return overflow
 
     @contextmanager
-    def update(self) -> Iterator[None]:
+    def during_update(self) -> Iterator[None]:
         """Within this context, run the step of the optimisers."""
         yield
 
@@ -155,12 +153,6 @@ def ring_bytes(ranks: int, payload: int) -> float:
     return 2 * (ranks - 1) / ranks * payload
 
 
-def broadcast_parameters(model: LanguageModel) -> None:
-    """Give every rank the main rank's parameters, as DDP does by itself."""
-    for parameter in model.parameters():
-        dist.broadcast(parameter.detach(), src=0)
-
-
-def gradients_of(model: LanguageModel) -> list[Tensor]:
+def gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """Return the existing gradients, in the order of the parameters."""
-    return [p.grad for p in model.parameters() if p.grad is not None]
+    return [p.grad for p in parameters if p.grad is not None]

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from mlstm_sentiment.files.writer import check_folder, check_output, make_folder
-from model.layers.cells import layer_of
+from model.layers.language_model import layer_of
 
 from ..plots import (
     SMALL,

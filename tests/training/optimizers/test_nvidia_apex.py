@@ -158,7 +158,7 @@ def test_what_is_installed_instead_is_named_in_one_line(install, files, words):
 
 def assert_refused(*words):
     with pytest.raises(InputError) as error:
-        nvidia_apex.load_optimizers_of_apex()
+        nvidia_apex._load_optimizers_of_apex()
     assert "\n" not in str(error.value)
     for word in words:
         assert word in str(error.value)
