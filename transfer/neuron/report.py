@@ -1,6 +1,7 @@
 """What a study of one unit found: its verdict, its table, its figures, all from neuron.json."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,7 @@ from ..plots import (
     draw_by_units,
     draw_histogram,
     draw_ranking,
-    drawing,
-    save_png,
+    write_pictures,
 )
 from ..summary import is_above, percent
 
@@ -29,9 +29,8 @@ def write_figures(results: Results, folder: Path) -> Path:
     A figure that cannot be drawn is logged and left out: the study is in neuron.json.
     """
     make_folder(folder)
-    for name, draw in FIGURES.items():
-        with drawing(file := folder / f"{name}.png"):
-            save_png(draw(results), file)
+    drawn = {f"{name}.png": partial(draw, results) for name, draw in FIGURES.items()}
+    write_pictures(folder, drawn)
     return folder
 
 
@@ -47,7 +46,7 @@ FIGURES: dict[str, Callable[[Results], Figure]] = {
         results["histogram"],
         results["neuron"]["index"],
         SMALL,
-        cell=_cell(results),
+        state=layer_of(_cell(results)).feature,
         polarity=results["neuron"]["polarity"],
         cut=results["neuron"]["cut"],
     ),
