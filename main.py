@@ -19,9 +19,8 @@ from training.best_model import BestModelWriter
 from training.checkpoint import load_weights
 from training.console import announce, print_main
 from training.feeding import Prefetcher
-from training.metric_rows import MetricRows
 from training.metrics import RunLog
-from training.monitor import Monitor
+from training.monitor import MetricRows, Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, launched
 from training.parallel.launcher import end_launcher

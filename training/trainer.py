@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from mlstm_sentiment.bounds import (
@@ -22,15 +23,14 @@ from mlstm_sentiment.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
-from model.state import IGNORED, State
+from model.state import DTYPES, IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
-from .parallel.exchange import ParallelConfig, make_exchange
-from .parallel.strategy import gradients_of
+from .parallel.exchange import Exchange, ParallelConfig, gradients_of
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,
@@ -120,6 +120,38 @@ class PretrainingProgress(Progress):
             nothing = dict.fromkeys(("began_from", "open_row"))
             content = {**nothing, "skipped_windows": 0, "recent_bits": [], **content}
         return super().from_json(content, step, path)
+
+
+def make_exchange(
+    model: LanguageModel,
+    config: ParallelConfig,
+    world: World,
+    loss_of_one_token: Callable[[PerGateParameters], Tensor],
+) -> Exchange:
+    """Return the strategy that combines the ranks' gradients.
+
+    A single process has nothing to exchange. All ranks call it together. Raises InputError if the
+    ranks cannot be combined as configured.
+
+    loss_of_one_token: computes any loss whose gradients reach all the tensors it is given.
+    """
+    if world.size == 1:
+        return Exchange(world)
+    parameters, is_adasum = list(model.parameters()), config.combine == "adasum"
+    if is_adasum or config.flat:  # DDP does so by itself
+        for parameter in parameters:  # every rank gets the main rank's
+            dist.broadcast(parameter.detach(), src=0)
+    if is_adasum:  # every way is imported by the runs that use it
+        from .parallel.adasum import AdasumExchange
+
+        return AdasumExchange(parameters, world)
+    from .parallel.buckets import BucketedExchange, FlatExchange
+
+    dtype = DTYPES.get(config.compression, torch.float32)
+    if config.flat:
+        return FlatExchange(parameters, world, dtype)
+    leaves = model.per_gate_parameters()
+    return BucketedExchange(leaves, world, dtype, config.bucket_cap_mb, loss_of_one_token)
 
 
 class Trainer:

@@ -15,9 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from configs.options import RunOptions
+from configs.options import RunOptions, load_config
 from configs.run import resolve_run
-from configs.toml_file import load_config
 from data_utils.corpus import SPLITS, Corpus
 from data_utils.lanes import TextClock
 from mlstm_sentiment.errors import InputError

@@ -18,8 +18,7 @@ from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training import checkpoint
 from training.checkpoint import Checkpoints, load_weights
 from training.parallel.distributed import World
-from training.parallel.exchange import ParallelConfig
-from training.parallel.strategy import OptimizerStates
+from training.parallel.exchange import OptimizerStates, ParallelConfig
 from training.runs.checkpoint_store import flatten_optimizers
 
 

@@ -25,7 +25,7 @@ from model.state import IGNORED
 
 from .batch import Batch
 from .distributed import World
-from .strategy import Exchange, OptimizerStates
+from .exchange import Exchange, OptimizerStates
 
 _TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time

@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 from model.layers.layer import PerGateParameters
 
 from .distributed import World
-from .strategy import Clock, Exchange, gradients_of, ring_bytes
+from .exchange import Clock, Exchange, gradients_of, ring_bytes
 
 LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
 

@@ -19,10 +19,10 @@ from training.parallel.exchange import (
     MOST_MEGABYTES,
     MOST_SHARE,
     ParallelConfig,
-    make_exchange,
 )
 from training.parallel.shares import apportion, rebalanced_shares, with_shares
 from training.precision import make_loss_scaler
+from training.trainer import make_exchange
 
 CPU = torch.device("cpu")
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()
