@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.interface import TextModel
-from ..engine.stored import load_stored
+from ..engine.stored import open_model, read_weights
 from ..errors import InputError
 from ..files.writer import write_content
 from ..head.head import Head
@@ -70,7 +70,8 @@ def demo_page(
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
     packer = Packer()
-    model = packer.add_model(load_stored(loaded.folder), is_fast=loaded.precision == "fast")
+    stored = read_weights(open_model(loaded.folder))
+    model = packer.add_model(stored, is_fast=loaded.precision == "fast")
     model_bytes = len(packer.data)
     data = {
         "model": model,

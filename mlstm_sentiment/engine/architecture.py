@@ -102,11 +102,8 @@ class Architecture:
         return replace(self, vocabulary_size=size)
 
     @classmethod
-    def read(cls, description: Mapping[str, Any], path: Path, **others: Any) -> Self:
-        """Return the architecture that a `config.json` describes; InputError, with the path.
-
-        others: more fields of the class.
-        """
+    def of_description(cls, description: Mapping[str, Any], path: Path) -> Self:
+        """Return the architecture that a `config.json` describes; InputError, with the path."""
         section = description.get("architecture")
         if not isinstance(section, dict):
             raise InputError(f"{path}: has no architecture section")
@@ -117,7 +114,7 @@ class Architecture:
                 raise InputError(
                     f"architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
                 )
-            return cls(**section, **others)
+            return cls(**section)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
 

@@ -17,7 +17,7 @@ from .kinds import POOLINGS, Pooling, StateName
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
 from .request import Clamp, Familiarity, Request, State, excess_of
-from .stored import StoredModel, load_stored
+from .stored import StoredModel, open_model, read_weights
 
 Precision = Literal["exact", "fast"]
 _PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
@@ -76,7 +76,7 @@ class Engine:
         fastest that runs here. Raises InputError for files that are missing or damaged, a model of
         another cell, and a path that this machine cannot run.
         """
-        return cls(load_stored(name_or_folder), precision, threads, path)
+        return cls(read_weights(open_model(name_or_folder)), precision, threads, path)
 
     def __repr__(self) -> str:
         size, layers = self.architecture.hidden_size, self.architecture.layers

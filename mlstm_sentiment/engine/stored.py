@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..files.quantization import SCALE, is_quantized, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, check_finite, read_arrays
+from ..files.tensors import Shape, check_finite, read_floats
 from ..files.tokenizers import load_tokenizer
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import Tokenizer
@@ -22,7 +22,7 @@ from .architecture import Architecture
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits
 FORMAT_VERSION = 4
-_CELL = "mlstm"  # that the engine runs
+CELL = "mlstm"  # that the engine runs
 _BLOCK = 512  # rows
 _MATRICES = ("mx", "x", "mh", "h")
 _GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
@@ -83,14 +83,25 @@ class StoredLayer:
 
 
 @dataclass(frozen=True)
-class StoredModel:
-    """A model with its tokenizer and text profile, as its folder has them."""
+class ModelFolder:
+    """What the folder of a model says of it. Its weights are read later, by whoever computes it."""
 
     folder: Path
     architecture: Architecture
     tokenizer: Tokenizer
     profile: TextProfile
     provenance: Mapping[str, Any]
+    integer_bits: int | None  # of the integers that matrices are stored as; None: they are floats
+
+    def weights(self, shapes: Mapping[str, Shape]) -> "StoredWeights":
+        """Return the tensors of the weights' file; InputError unless they have these shapes."""
+        return StoredWeights(self.folder / WEIGHTS_FILE, shapes, self.integer_bits)
+
+
+@dataclass(frozen=True)
+class StoredModel(ModelFolder):
+    """A model with its weights, as its folder has them."""
+
     embedding: StoredMatrix
     layers: tuple[StoredLayer, ...]
     decoder: StoredMatrix
@@ -128,43 +139,43 @@ def new_digest(architecture: Architecture, dtype: str = "torch.float32") -> Any:
     return hashlib.sha256(repr((architecture.architecture(), dtype)).encode())
 
 
-def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, _ModelDescription]:
-    """Return what `config.json` says of a model: as it stands, its tokenizer, and the rest.
+def open_model(name_or_folder: str | Path) -> ModelFolder:
+    """Find a model and read what its folder says of it; see `files.shipped.find_model` for names.
 
-    Raises InputError if it is damaged or of a newer format.
+    Raises InputError if a file is missing, damaged or of a newer format.
+
+    >>> open_model("default").architecture.hidden_size
+    1024
     """
+    folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
     tokenizer = load_tokenizer(folder, description, path)
-    return description, tokenizer, fill(_ModelDescription, description, path)
-
-
-def check_vocabulary(architecture: Architecture, tokenizer: Tokenizer, path: Path) -> None:
-    """Raise InputError unless a model has as many tokens as its tokenizer."""
+    rest = fill(_ModelDescription, description, path)
+    architecture = Architecture.of_description(description, path)
     if tokenizer.vocabulary_size != (size := architecture.resolved_vocabulary_size):
         raise InputError(
             f"{path}: {size} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
         )
+    profile = text_profile(rest.text_profile)
+    return ModelFolder(folder, architecture, tokenizer, profile, rest.provenance, rest.integer_bits)
 
 
-def load_stored(name_or_folder: str | Path) -> StoredModel:
-    """Read a model's folder; see `mlstm_sentiment.files.shipped.find_model` for the names.
+def read_weights(opened: ModelFolder) -> StoredModel:
+    """Return a model as the engine computes it; InputError for another cell than the mLSTM.
 
-    Raises InputError for files that are missing, damaged or of a newer format, and for a model of
-    another cell than the mLSTM.
+    >>> read_weights(open_model("default")).decoder.columns
+    1024
     """
-    folder = find_model(name_or_folder)
-    path = folder / CONFIG_FILE
-    description, tokenizer, rest = read_description(folder)
-    architecture = Architecture.read(description, path)
-    if architecture.cell != _CELL:
+    architecture = opened.architecture
+    if architecture.cell != CELL:
         raise InputError(
-            f"{path}: the model's cell is {architecture.cell}, which needs PyTorch: run the script "
-            "of the same name in a checkout of the repository, such as scripts/featurize.py"
+            f"{opened.folder / CONFIG_FILE}: the model's cell is {architecture.cell}, which needs "
+            "PyTorch: run the script of the same name in a checkout of the repository, such as "
+            "scripts/featurize.py"
         )
-    check_vocabulary(architecture, tokenizer, path)
-    weights = StoredWeights(folder / WEIGHTS_FILE, _shapes(architecture), rest.integer_bits)
+    weights = opened.weights(_shapes(architecture))
     layers = [
         StoredLayer(
             {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
@@ -173,11 +184,7 @@ def load_stored(name_or_folder: str | Path) -> StoredModel:
         for index in range(architecture.layers)
     ]
     return StoredModel(
-        folder,
-        architecture,
-        tokenizer,
-        text_profile(rest.text_profile),
-        rest.provenance,
+        *vars(opened).values(),
         weights.matrix("embedding.", "weight"),
         tuple(layers),
         weights.matrix("decoder.", "weight"),
@@ -212,32 +219,26 @@ class StoredWeights:
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):
-        self._path, self._bits, self._shapes = path, bits, shapes
-        self._arrays = read_arrays(path)
-        expected = shapes if bits is None else quantized_shapes(shapes, bits)
-        check_arrays(path, self._arrays, expected)
+        self._bits, self._shapes = bits, shapes
+        integers = [name for name, shape in shapes.items() if bits and is_quantized(shape)]
+        expected = quantized_shapes(shapes, bits) if bits else shapes
+        self._arrays = read_floats(path, expected, integers=integers, bits=bits or 8)
+        largest = np.float32(1 << ((bits or 8) - 1))
+        with np.errstate(over="ignore"):
+            check_finite(path, {name: self._arrays[name + SCALE] * largest for name in integers})
 
     def floats(self, name: str) -> np.ndarray:
-        """Return a tensor as float32; InputError for one of another kind, NaN and infinity."""
+        """Return a tensor as float32."""
         is_matrix = is_quantized(self._shapes[name])
-        return self.matrix(name, "").floats() if is_matrix else self.vector(name)
+        return self.matrix(name, "").floats() if is_matrix else self._arrays[name]
 
     def vector(self, name: str) -> np.ndarray:
-        return as_floats(self._path, name, self._arrays[name])
+        return self._arrays[name]
 
     def matrix(self, prefix: str, key: str) -> StoredMatrix:
         name, gain = prefix + key, prefix + key.replace("w_", "g_")
-        gains = self.vector(gain) if gain != name and gain in self._shapes else None
-        columns = self._shapes[name][1]
+        gains = self._arrays[gain] if gain != name and gain in self._shapes else None
+        data, columns = self._arrays[name], self._shapes[name][1]
         if self._bits is None:
-            return StoredMatrix(self.vector(name), None, gains, columns, 32)
-        dtype, data = np.int8 if self._bits == 8 else np.uint8, self._arrays[name]
-        if data.dtype != dtype:
-            raise InputError(
-                f"{self._path}: tensor {name} holds {data.dtype}, not {self._bits}-bit "
-                f"integers{GET_AGAIN}"
-            )
-        scale = self.vector(name + SCALE)
-        with np.errstate(over="ignore"):
-            check_finite(self._path, {name: scale * np.float32(1 << (self._bits - 1))})
-        return StoredMatrix(np.ascontiguousarray(data), scale, gains, columns, self._bits)
+            return StoredMatrix(data, None, gains, columns, 32)
+        return StoredMatrix(data, self._arrays[name + SCALE], gains, columns, self._bits)

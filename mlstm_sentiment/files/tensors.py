@@ -1,6 +1,6 @@
 """Files of arrays, as safetensors: read and written with NumPy alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,16 @@ _DTYPES: dict[str, Any] = {
 Shape = tuple[int, ...]
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(
+    path: Path,
+    expected: Mapping[str, Shape] | None = None,
+    optional: Mapping[str, Shape] | None = None,
+) -> dict[str, np.ndarray]:
     """Return the arrays of a safetensors file, by name; bfloat16 as its bits, uint16.
 
-    They are copies, and read-only. Raises InputError if the file is missing, damaged or of another
-    kind.
+    They are copies, and read-only. expected: the shapes that the description of the file implies;
+    None: any. optional: those that the file may have besides. Raises InputError if the file is
+    missing, damaged or of another kind, and for other shapes.
     """
     if path.exists() and not path.is_file():  # reading a pipe would wait
         raise InputError(f"{path}: is not a file{GET_AGAIN}")
@@ -34,7 +39,13 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
-    return {name: _array(path, name, entry) for name, entry in entries}
+    arrays = {name: _array(path, name, entry) for name, entry in entries}
+    if expected is not None:
+        present = {name: shape for name, shape in (optional or {}).items() if name in arrays}
+        actual = {name: array.shape for name, array in arrays.items()}
+        required = dict(sorted({**expected, **present}.items()))
+        check_shapes(path, actual, required, "the description asks for")
+    return arrays
 
 
 def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
@@ -48,19 +59,29 @@ def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
     return array
 
 
-def read_floats(path: Path, expected: Mapping[str, Shape]) -> dict[str, np.ndarray]:
-    """Return the arrays of a file as float32; InputError unless it has exactly these shapes."""
-    arrays = read_arrays(path)
-    check_arrays(path, arrays, expected)
-    return {name: as_floats(path, name, array) for name, array in arrays.items()}
+def read_floats(
+    path: Path,
+    expected: Mapping[str, Shape],
+    optional: Mapping[str, Shape] | None = None,
+    *,
+    integers: Collection[str] = (),
+    bits: int = 8,
+) -> dict[str, np.ndarray]:
+    """Return the arrays of a file as float32; expected, optional: as for `read_arrays`.
 
-
-def check_arrays(
-    path: Path, arrays: Mapping[str, np.ndarray], expected: Mapping[str, Shape]
-) -> None:
-    """Raise InputError unless a file's arrays have the shapes that its description implies."""
-    actual = {name: array.shape for name, array in arrays.items()}
-    check_shapes(path, actual, dict(sorted(expected.items())), "the description asks for")
+    integers: names of arrays that hold integers of `bits`, as `quantize` makes them, and stay so.
+    """
+    arrays = read_arrays(path, expected, optional)
+    for name in integers:
+        if arrays[name].dtype != (np.int8 if bits == 8 else np.uint8):
+            raise InputError(
+                f"{path}: tensor {name} holds {arrays[name].dtype}, not {bits}-bit "
+                f"integers{GET_AGAIN}"
+            )
+    return {
+        name: np.ascontiguousarray(array) if name in integers else as_floats(path, name, array)
+        for name, array in arrays.items()
+    }
 
 
 def as_floats(path: Path, name: str, array: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..engine.kinds import Pooling, check_poolings
 from ..engine.request import Familiarity
 from ..errors import InputError, checked_whole
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
-from ..files.tensors import check_arrays, read_arrays, read_floats
+from ..files.tensors import read_arrays, read_floats
 from .head import THRESHOLD, Head, HeadUnit, check_class_names, checked_between
 from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_steps
 from .ngrams import LARGEST, MOST_BUCKETS
@@ -215,8 +215,7 @@ def _stars(
 
 def _ngrams(path: Path, description: Any, place: str) -> Ngrams:
     described = fill(_NgramsDescription, description, place, "ngrams.")
-    arrays = read_arrays(path)
-    check_arrays(path, arrays, {"weights": (described.buckets,)})
-    if (weights := arrays["weights"]).dtype != np.int8:
+    weights = read_arrays(path, {"weights": (described.buckets,)})["weights"]
+    if weights.dtype != np.int8:
         raise InputError(f"{path}: tensor weights holds {weights.dtype}, not 8-bit integers")
     return Ngrams(weights, described.scale, STAR_WEIGHTS)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..files.tensors import as_floats, check_arrays, read_arrays, write_arrays
+from ..files.tensors import read_floats, write_arrays
 from .head_files import AREAS_FILE
 
 _AREAS, _LIMITS = "areas", "limits"
@@ -34,8 +34,6 @@ def load_areas(
     path = None if folder is None else folder / AREAS_FILE
     if path is None or not path.is_file():
         return None, None
-    arrays = read_arrays(path)
-    # Files of earlier versions have no limits.
-    check_arrays(path, arrays, dict.fromkeys({_AREAS, *arrays} & {_AREAS, _LIMITS}, (hidden_size,)))
-    floats = {name: as_floats(path, name, array) for name, array in arrays.items()}
+    shape = (hidden_size,)
+    floats = read_floats(path, {_AREAS: shape}, {_LIMITS: shape})  # earlier files have no limits
     return floats[_AREAS], floats.get(_LIMITS)

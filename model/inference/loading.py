@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from mlstm_sentiment.bounds import Argument
-from mlstm_sentiment.engine.architecture import Architecture
-from mlstm_sentiment.engine.engine import Engine, check_precision
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.interface import TextModel
+from mlstm_sentiment.engine.stored import CELL, open_model, read_weights
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, find_model
-from mlstm_sentiment.files.storage import read_json
 
 from ..layers.config import Precision as TorchPrecision
 
@@ -40,23 +38,26 @@ def load_text_model(
     else: "fp32", "bf16" and "fp16", a GPU, and other cells, where "exact" means fp32. threads: of
     the engine. Raises InputError for what neither can do.
     """
-    folder = find_model(name_or_folder)
-    path = folder / CONFIG_FILE
-    is_mlstm = Architecture.read(read_json(path), path).cell == "mlstm"
+    opened = open_model(name_or_folder)
     of_torch = precision in get_args(TorchPrecision)
-    if not of_torch:
-        check_precision(precision)
-    if is_mlstm and not of_torch and device == "cpu":
-        return Engine.load(folder, precision=precision, threads=threads)  # type: ignore[arg-type]
+    may_be_engine = opened.architecture.cell == CELL and not of_torch
+    if may_be_engine and _is_cpu(device):
+        return Engine(read_weights(opened), precision, threads)  # type: ignore[arg-type]
+    if not of_torch and precision != "exact":
+        raise InputError(
+            f"precision {precision} is not for this model and device; take exact, bf16 or fp16"
+        )
+    from .weights import load_opened
 
-    from .devices import choose_device
-    from .weights import load_model
-
-    chosen = choose_device(device)
-    if is_mlstm and not of_torch and chosen.type == "cpu":
-        return Engine.load(folder, precision=precision, threads=threads)  # type: ignore[arg-type]
-    if precision == "fast":
-        raise InputError("precision fast is for an mLSTM on a CPU; otherwise take bf16 or fp16")
-    loaded = load_model(folder, device=chosen)
+    loaded = load_opened(opened, device=device)
     loaded.model.set_precision(precision if of_torch else "fp32")
     return loaded
+
+
+def _is_cpu(device: str) -> bool:
+    """Whether a device is the CPU, which is said without torch if it is named."""
+    if device == "cpu":
+        return True
+    from .devices import choose_device
+
+    return choose_device(device).type == "cpu"

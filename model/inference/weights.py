@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
+from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE
 from mlstm_sentiment.files.tokenizers import save_tokenizer
 from mlstm_sentiment.files.writer import write_json
-from mlstm_sentiment.text.profiles import TextProfile, checked_texts, text_profile
+from mlstm_sentiment.text.profiles import TextProfile, checked_texts
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
 from ..kernels.process import follow_quota
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mlstm_sentiment.engine.interface import Reading, TextModel
     from mlstm_sentiment.engine.kinds import Pooling
     from mlstm_sentiment.engine.request import Clamp, Familiarity
+    from mlstm_sentiment.engine.stored import ModelFolder
 
     from .devices import DeviceName
 
@@ -238,28 +239,37 @@ def load_model(
         loaded = load_model("default")
         features = SentimentFeaturizer(loaded).transform(["so good"])
     """
-    from mlstm_sentiment.engine.stored import StoredWeights, check_vocabulary, read_description
+    from mlstm_sentiment.engine.stored import open_model
 
+    follow_quota()
+    opened = open_model(name_or_folder)
+    return load_opened(opened, backend=backend, compute_dtype=compute_dtype, device=device)
+
+
+def load_opened(
+    opened: "ModelFolder",
+    *,
+    backend: str = "auto",
+    compute_dtype: torch.dtype | None = None,
+    device: "DeviceName" = "auto",
+) -> LoadedModel:
+    """Do what `load_model` does with a folder that `open_model` returned."""
     from .devices import choose_device
 
     follow_quota()
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
-    folder = find_model(name_or_folder)
-    path = folder / CONFIG_FILE
-    description, tokenizer, rest = read_description(folder)
-    config = ModelConfig.read(description, path, backend=backend)
-    check_vocabulary(config, tokenizer, path)
+    config = ModelConfig(**asdict(opened.architecture), backend=backend)
     with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
     shapes = {name: tuple(tensor.shape) for name, tensor in expected.state_dict().items()}
-    stored = StoredWeights(folder / WEIGHTS_FILE, shapes, rest.integer_bits)
+    stored = opened.weights(shapes)
     weights = {name: torch.tensor(stored.floats(name)) for name in shapes}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
     model.check_backend()
-    return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
+    return LoadedModel(model, opened.profile, opened.folder, opened.provenance, opened.tokenizer)
 
 
 def adapted(

@@ -15,7 +15,7 @@ from mlstm_sentiment.demo.page import FOLDER, demo_page
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.architecture import Architecture
 from mlstm_sentiment.engine.interface import Reading
-from mlstm_sentiment.engine.stored import load_stored
+from mlstm_sentiment.engine.stored import open_model, read_weights
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head import steps
 from mlstm_sentiment.text.profiles import text_profile
@@ -43,7 +43,7 @@ def loaded(tmp_path):
 def test_the_arrays_are_those_of_the_shipped_file(model):
     page = demo_page(Engine.load(model), None, "Title")
     data, fields = base64.b64decode(part(page, "weights")), about(page)["model"]
-    stored = load_stored(model)
+    stored = read_weights(open_model(model))
     (layer,) = stored.layers
     for field, matrix in (("decoder", stored.decoder), ("embed", stored.embedding)):
         assert data[fields[field]["data"] :].startswith(matrix.data.tobytes())

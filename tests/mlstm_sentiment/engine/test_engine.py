@@ -14,7 +14,7 @@ import pytest
 from mlstm_sentiment.engine import Engine, library
 from mlstm_sentiment.engine.compiled_model import CompiledModel
 from mlstm_sentiment.engine.engine import Clamp, Familiarity
-from mlstm_sentiment.engine.stored import load_stored
+from mlstm_sentiment.engine.stored import open_model, read_weights
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import shipped_models
 from mlstm_sentiment.text.profiles import text_profile
@@ -91,7 +91,10 @@ def folders(tmp_path_factory):
 @pytest.mark.parametrize("state", ["hidden", "cell"])
 def test_every_path_computes_the_equations(folders, size, path, state, monkeypatch):
     take(path, monkeypatch)
-    engine, reference = Engine.load(folders[size], path=path), Reference(load_stored(folders[size]))
+    engine, reference = (
+        Engine.load(folders[size], path=path),
+        Reference(read_weights(open_model(folders[size]))),
+    )
     texts, units = sequences(256), [0, size[0] - 1]
     reading = engine.read(texts, POOLINGS, state=state, units=units, bits=True)
     close = CLOSE["exact" if size[3] else "floats"]
@@ -133,7 +136,7 @@ def test_all_paths_give_the_same_bits(folders, size, precision, emulated, monkey
 def test_fewer_bits_are_less_precise(folders, path, monkeypatch):
     take(path, monkeypatch)
     size = SIZES[1]
-    reference, texts = Reference(load_stored(folders[size])), sequences(256)
+    reference, texts = Reference(read_weights(open_model(folders[size]))), sequences(256)
     engine = Engine.load(folders[size], precision="fast", path=path)
     reading = engine.read(texts, ("last",))
     for row, tokens in enumerate(texts):
@@ -145,7 +148,7 @@ def test_fewer_bits_are_less_precise(folders, path, monkeypatch):
 def test_subword_tokens(tmp_path, subwords, path, monkeypatch):
     take(path, monkeypatch)
     folder = saved(tmp_path, 50, 20, 2, 6, True, subwords)
-    engine, reference = Engine.load(folder, path=path), Reference(load_stored(folder))
+    engine, reference = Engine.load(folder, path=path), Reference(read_weights(open_model(folder)))
     texts = ["so good", "It broke after a week. \u00e9\u2603", ""]
     reading = engine.read(texts, POOLINGS, bits=True)
     for row, text in enumerate(texts):
@@ -177,7 +180,7 @@ _LONG = {}
 
 def long_states(folder, tokens):
     if folder not in _LONG:
-        hs, _, _ = Reference(load_stored(folder)).states(tokens, with_bits=False)
+        hs, _, _ = Reference(read_weights(open_model(folder))).states(tokens, with_bits=False)
         _LONG[folder] = hs[:, -1]
     return _LONG[folder]
 
@@ -210,8 +213,8 @@ def test_a_text_is_computed_alike_in_any_company(folders):
         together = engine.read(texts, POOLINGS, bits=True)
         order = np.random.default_rng(1).permutation(len(texts))
         shuffled = engine.read([texts[row] for row in order], POOLINGS, bits=True, threads=3)
-        few = Engine(load_stored(folders[size]))
-        few._runs = CompiledModel(load_stored(folders[size]), few.path, 2, lanes=3)
+        few = Engine(read_weights(open_model(folders[size])))
+        few._runs = CompiledModel(read_weights(open_model(folders[size])), few.path, 2, lanes=3)
         for name in (*POOLINGS, "bits"):
             values = getattr(together, name)
             np.testing.assert_array_equal(values[order], getattr(shuffled, name))
@@ -243,7 +246,7 @@ def test_the_next_token(folders, path, monkeypatch):
     take(path, monkeypatch)
     for size in (SIZES[0], SIZES[3], SIZES[5]):
         engine = Engine.load(folders[size], path=path)
-        reference = Reference(load_stored(folders[size]))
+        reference = Reference(read_weights(open_model(folders[size])))
         texts = sequences(256, [3, 20] + [1] * 70)
         logits = engine.next_token(engine.advance(engine.initial_state(72), texts))
         for row in (0, 1, 71):
@@ -258,7 +261,7 @@ def test_a_unit_held_at_a_value(folders, held, path, monkeypatch):
     take(path, monkeypatch)
     for size, layer in ((SIZES[1], 0), (SIZES[3], 2), (SIZES[4], 1)):
         engine = Engine.load(folders[size], path=path)
-        reference = Reference(load_stored(folders[size]))
+        reference = Reference(read_weights(open_model(folders[size])))
         clamp = Clamp(unit=9, layer=layer, **held)
         (tokens,) = sequences(256, [25])
         reading = engine.read([tokens], (), units=range(size[0]), clamp=clamp, final=True)
@@ -269,7 +272,7 @@ def test_a_unit_held_at_a_value(folders, held, path, monkeypatch):
 
 def test_several_layers_and_tanh(folders):
     size = SIZES[3]
-    reference = Reference(load_stored(folders[size]))
+    reference = Reference(read_weights(open_model(folders[size])))
     (tokens,) = sequences(256, [70])
     for path in (None, library.NUMPY):
         engine = Engine.load(folders[size], path=path)
@@ -292,7 +295,7 @@ def test_unfamiliar_texts(folders, path, monkeypatch):
     for size in (SIZES[1], SIZES[3], SIZES[4]):
         engine, reference = (
             Engine.load(folders[size], path=path),
-            Reference(load_stored(folders[size])),
+            Reference(read_weights(open_model(folders[size]))),
         )
         texts = sequences(256, LENGTHS * 4, seed=8)
         costs = [reference.states(tokens)[2] for tokens in texts]
@@ -348,7 +351,7 @@ def test_logits_far_apart(tmp_path):
     weights = load_file(folder / "model.safetensors")
     weights["decoder.bias"] = np.linspace(-400, 400, 256).astype(np.float32)
     save_file(weights, folder / "model.safetensors")
-    texts, reference = sequences(256, [50]), Reference(load_stored(folder))
+    texts, reference = sequences(256, [50]), Reference(read_weights(open_model(folder)))
     _, _, expected = reference.states(texts[0])
     for path in library.path_names():
         reading = Engine.load(folder, path=path).read(texts, bits=True)
