@@ -27,7 +27,7 @@ from torch import Tensor
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
+from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from mlstm_sentiment.files.storage import read_json, step_folder
 from mlstm_sentiment.files.tensors import Shape
 from mlstm_sentiment.files.tokenizers import check_same_tokenizer
@@ -35,7 +35,6 @@ from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
 from model.inference.weights import save_model
-from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
 
@@ -360,27 +359,11 @@ def load_weights(
     """
     if start_from is None:
         return None
-    from mlstm_sentiment.engine.stored import StoredWeights, read_description
+    from mlstm_sentiment.engine.stored import open_model  # only for runs that use it
 
-    folder = find_model(start_from)
-    description, own_tokenizer, stored = read_description(folder)
-    check_same_tokenizer("the corpus", tokenizer, own_tokenizer, f"that of {start_from}")
-    config = ModelConfig.read(description, folder / CONFIG_FILE)
-    _check_same_architecture(model.config, config, start_from)
-    if stored.text_profile != text_profile:
-        raise InputError(
-            f"train.start_from {start_from}: has text profile {stored.text_profile!r}, but the "
-            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.text_profile}"
-        )
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    weights = StoredWeights(folder / WEIGHTS_FILE, shapes, stored.integer_bits)
-    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
-    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
-    return {"model": Path(start_from).name, **origin}
-
-
-def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_from: str) -> None:
-    mine, theirs = config.architecture(), loaded.architecture()
+    stored = open_model(start_from)
+    check_same_tokenizer("the corpus", tokenizer, stored.tokenizer, f"that of {start_from}")
+    mine, theirs = model.config.architecture(), stored.architecture.architecture()
     # The bias is added only to initial weights, so trained ones fit any value.
     different = [
         f"model.{key} {value}"
@@ -392,3 +375,13 @@ def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_fro
         raise InputError(
             f"train.start_from {start_from}: was trained with {settings}; set the same"
         )
+    if stored.profile.name != text_profile:
+        raise InputError(
+            f"train.start_from {start_from}: has text profile {stored.profile.name!r}, but the "
+            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.profile.name}"
+        )
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    weights = stored.weights(shapes)
+    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
+    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
+    return {"model": Path(start_from).name, **origin}
