@@ -1,17 +1,17 @@
 """NVIDIA's apex, with stand-ins: how it is called, and how it is recognised."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 from mlstm_sentiment.errors import InputError
+from model.inference.tensors import save_tensors
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers import nvidia_apex
 from training.optimizers.optim import OptimConfig, make_optimizers
-from training.runs.checkpoint_store import flatten_optimizers, load_optimizers
+from training.runs.checkpoint_store import flatten_optimizers, restore_optimizers
 
 APPLIER = """
 class multi_tensor_applier:
@@ -118,7 +118,7 @@ def test_apex_is_not_imported_unless_asked_for(install, model, fused):
     assert "apex" not in sys.modules
 
 
-def test_its_count_of_steps_is_saved(install, model):
+def test_its_count_of_steps_is_saved(install, model, tmp_path):
     install(**nvidia())
     config = OptimConfig(fused="apex")
     first, again = make_optimizers(model, config), make_optimizers(model, config)
@@ -126,7 +126,8 @@ def test_its_count_of_steps_is_saved(install, model):
         parameter.grad = torch.ones_like(parameter)
     for _ in range(3):
         first[0].step()
-    load_optimizers(again, flatten_optimizers(first), Path("optimizer.safetensors"))
+    save_tensors(tmp_path / "optimizer.safetensors", flatten_optimizers(first))
+    restore_optimizers(again, tmp_path / "optimizer.safetensors")
     assert again[0].param_groups[0]["step"] == 3
     for mine, theirs in zip(first[0].state.values(), again[0].state.values(), strict=True):
         assert torch.equal(mine["exp_avg"], theirs["exp_avg"])
