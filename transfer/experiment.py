@@ -249,16 +249,12 @@ def measure_baselines(
     """
     train, val, test = sets
     tested = len(test.labels)
-    by_seed = [_untrained(loaded, sets, cache, seed + draw) for draw in range(untrained)]
+    by_seed = []
+    for draw in range(untrained):
+        *fitted, tested_on = featurize_sets(untrained_like(loaded, seed + draw), sets, cache)
+        by_seed.append(fit_regression(*fitted).accuracy(tested_on))
     return {
         "majority": with_interval("test", majority_accuracy(train, test), tested),
         "tfidf": with_interval("test", tfidf_accuracy(train, val, test), tested),
         "untrained": over_draws(by_seed, tested),
     }
-
-
-def _untrained(
-    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
-) -> float:
-    train, val, test = featurize_sets(untrained_like(loaded, seed), sets, cache)
-    return fit_regression(train, val).accuracy(test)

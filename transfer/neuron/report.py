@@ -53,7 +53,9 @@ FIGURES: dict[str, Callable[[Results], Figure]] = {
     "ranking": lambda results: draw_ranking(results["ranking"], results["neuron"]["index"]),
     "by_units": lambda results: draw_by_units(results["by_units"], results["baselines"]),
     "by_labels": lambda results: draw_by_labels(
-        results["by_labels"], results["baselines"], finetuned=_finetuned(results)
+        results["by_labels"],
+        results["baselines"],
+        finetuned="finetuned_from" in results["model"]["provenance"],
     ),
 }
 
@@ -139,8 +141,3 @@ def moving_words(results: Results, most: int = 5) -> list[tuple[str, list[str]]]
 
 def _cell(results: Results) -> str:
     return str(results["model"]["architecture"].get("cell", "mlstm"))
-
-
-def _finetuned(results: Results) -> bool:
-    """Return whether the model's provenance names one that it was fine-tuned from."""
-    return "finetuned_from" in results["model"]["provenance"]
