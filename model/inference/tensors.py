@@ -92,7 +92,7 @@ def check_tensors(
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
-    bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
+    authority: as for `check_shapes`.
     """
     shapes, required = (
         {name: tuple(tensor.shape) for name, tensor in tensors.items()}
@@ -100,9 +100,7 @@ def check_tensors(
     )
     check_shapes(source, shapes, required, authority)
     for name, tensor in actual.items():
-        dtype = expected[name].dtype
-        rounded = dtype == torch.float32 and tensor.dtype == torch.bfloat16
-        if tensor.dtype != dtype and not rounded:
+        if tensor.dtype != expected[name].dtype:
             raise InputError(
                 f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
                 f"{_word(expected[name])}"
