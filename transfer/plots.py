@@ -89,7 +89,7 @@ def _axes(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
 
 
 @mpl.rc_context(STYLE)
-def draw_weights(
+def _draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
 ) -> Figure:
     """Draw every unit's contribution, [P * H]; `neuron`, a place among them, is highlighted."""
@@ -217,7 +217,7 @@ def write_figures(folder: Path, transfer: Transfer, classifier: Head, state: str
     contributions, neuron = _weight_contributions(transfer.regression), transfer.neuron
     histogram = unit_histogram(neuron.index, transfer.examples[2], legend(classifier.classes))
     drawn = {
-        "weights.png": lambda: draw_weights(contributions, neuron.index, classifier.pooling),
+        "weights.png": lambda: _draw_weights(contributions, neuron.index, classifier.pooling),
         "neuron.png": lambda: draw_histogram(
             histogram,
             classifier.neuron,

@@ -14,10 +14,10 @@ from model.layers.layer import PerGateParameters
 from .distributed import World
 from .exchange import Clock, Exchange, gradients_of, ring_bytes
 
-LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
+_LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
 
 
-class BucketSender:
+class _BucketSender:
     """Sends buckets of gradients and counts what it sends and waits for.
 
     DDP keeps the sender in C++, as the state of its hook, where Python's garbage collector does not
@@ -53,18 +53,18 @@ class BucketedExchange(Exchange):
         world: World,
         dtype: torch.dtype,
         bucket_cap_mb: float,
-        loss_of_one_token: LossOfOneToken,
+        loss_of_one_token: _LossOfOneToken,
     ):
         super().__init__(world)
-        self.sender, self.leaves = BucketSender(world.size, dtype, self.clock), leaves
+        self.sender, self.leaves = _BucketSender(world.size, dtype, self.clock), leaves
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all), bucket_cap_mb=bucket_cap_mb, gradient_as_bucket_view=True
         )
         self._rehearse(loss_of_one_token)
         # Registered only now, so that the sender does not count DDP's first gradients.
-        self.ddp.register_comm_hook(self.sender, BucketSender.send)
+        self.ddp.register_comm_hook(self.sender, _BucketSender.send)
 
-    def _rehearse(self, loss_of_one_token: LossOfOneToken) -> None:
+    def _rehearse(self, loss_of_one_token: _LossOfOneToken) -> None:
         """Send the gradients of one token, so that every step has the same layout of buckets.
 
         After sending the first gradients, DDP changes the layout to their order. gloo adds three
