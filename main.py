@@ -53,10 +53,9 @@ def pretrain(run: ResolvedRun) -> int:
         trainer.progress.began_from = load_weights(
             trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
         )
-    check_same_weights(world, trainer.model)
     report_implementations(world, trainer.model)
+    check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, plan)
@@ -72,6 +71,7 @@ def pretrain(run: ResolvedRun) -> int:
         Prefetcher(windows, world.device, *span) as prefetcher,
         RunLog(run.directory, first_row, steps, world) as log,
     ):
+        utilization = utilization_of(trainer, corpus.characters_per_token)
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         rows = MetricRows(
             trainer,

@@ -62,8 +62,8 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
         return torch.float32
     from model.kernels.amx.library import runs_on_tiles  # only for Muon in bf16
 
-    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
+    matrix = torch.empty(0, 0, dtype=torch.bfloat16, device=world.device)
+    own = torch.tensor([has_fast_bf16(world.device), runs_on_tiles(matrix)], device=world.device)
     fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
     agree = bool(fast.all() and (tiles == tiles[0]).all())
     return torch.bfloat16 if agree else torch.float32
