@@ -19,9 +19,8 @@ from training.best_model import BestModelWriter
 from training.checkpoint import load_weights
 from training.console import announce, print_main
 from training.feeding import Prefetcher
-from training.metric_rows import MetricRows
 from training.metrics import RunLog
-from training.monitor import Monitor
+from training.monitor import MetricRows, Monitor
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, launched
 from training.parallel.launcher import end_launcher
@@ -54,10 +53,9 @@ def pretrain(run: ResolvedRun) -> int:
         trainer.progress.began_from = load_weights(
             trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
         )
-    check_same_weights(world, trainer.model)
     report_implementations(world, trainer.model)
+    check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, plan)
@@ -73,6 +71,7 @@ def pretrain(run: ResolvedRun) -> int:
         Prefetcher(windows, world.device, *span) as prefetcher,
         RunLog(run.directory, first_row, steps, world) as log,
     ):
+        utilization = utilization_of(trainer, corpus.characters_per_token)
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         rows = MetricRows(
             trainer,

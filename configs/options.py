@@ -1,4 +1,4 @@
-"""The command line of main.py: a TOML file or an earlier run, overridden key by key."""
+"""The config of a run: a TOML file or an earlier run, overridden key by key on the command line."""
 
 import argparse
 import sys
@@ -8,14 +8,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
-from mlstm_sentiment.bounds import Argument
+from data_utils.lanes import DataConfig, TextClock
+from mlstm_sentiment.bounds import Argument, Bound, check_bounds
 from mlstm_sentiment.errors import InputError
+from model.layers.config import ModelConfig
+from training.checkpoint import CheckpointConfig
+from training.evaluation import EvaluateConfig
+from training.metrics import LogConfig
+from training.optimizers.optim import OptimConfig
+from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
-from training.runs.run_directory import PretrainingDirectory
+from training.run_plan import RunPlan
+from training.runs.run_directory import PretrainingDirectory, read_toml
+from training.trainer import TrainConfig
 
 from .command import parse
-from .other_names import OTHER_NAMES
-from .toml_file import RunConfig, load_config
 
 _EXCLUSIVE = (
     ("train", "steps", "epochs"),
@@ -23,7 +30,79 @@ _EXCLUSIVE = (
     ("evaluate", "every_steps", "every_characters"),
     ("checkpoint", "every_steps", "every_characters"),
 )
-TOUR = Path(__file__).parent / "tour.toml"
+SHIPPED = Path(__file__).parent
+TOUR = SHIPPED / "tour.toml"
+# Names that other libraries give to our settings; and constants, with the file that has them.
+_OURS = {
+    "--optim.lr": "learning-rate lr max-lr",
+    "--optim.weight-decay": "weight-decay wd",
+    "the constant BETAS in training/optimizers/optim.py": "betas beta1 beta2 adam-beta1 adam-beta2",
+    "torch's default of the optimizer, in training/optimizers/optim.py": "eps",
+    "the constants BETAS (sgd) and _MUON_MOMENTUM in training/optimizers/optim.py": "momentum",
+    "--optim.name": "optimizer",
+    "--optim.decay": "lr-scheduler scheduler",
+    "--optim.cooldown, a fraction of the steps": "cooldown-steps",
+    "--optim.warmup": "warmup-ratio",
+    "--optim.warmup, a fraction of the steps": "warmup-steps",
+    "--optim.clip-norm": "grad-clip max-grad-norm clip",
+    "--data.lanes": "batch-size",
+    "--data.lanes-per-rank": "per-device-train-batch-size",
+    "--data.window": "seq-length seq-len sequence-length block-size context-length bptt",
+    "--data.corpus": "dataset",
+    "--train.epochs": "epochs num-epochs num-train-epochs",
+    "--train.steps": "max-steps num-steps iters",
+    "--parallel.lane-groups, or --parallel.windows-per-step": "gradient-accumulation-steps",
+    "--parallel.lane-groups": "accumulate-grad-batches",
+    "--train.precision fp16": "fp16",
+    "--train.precision bf16": "bf16",
+    "--train.precision fp16 or bf16": "amp",
+    "--train.precision": "dtype",
+    "--model.hidden-size": "hidden-dim d-model n-embd",
+    "--model.embedding-size": "emsize",
+    "--model.layers": "num-layers n-layer",
+    "--model.cell": "rnn-type",
+    "--evaluate.every-steps, or every-characters": "eval-every eval-steps eval-interval",
+    "--checkpoint.every-steps, or every-characters": "save-steps save-every",
+    "--checkpoint.keep": "save-total-limit",
+    "--log.every-steps": "logging-steps log-interval",
+    "--run-dir": "output-dir save",
+    "--resume, or --train.start-from for weights alone": "load",
+    "--resume": "resume-from-checkpoint",
+    "python -m torch.distributed.run --nproc-per-node": "world-size",
+    "the key parallel.bucket_cap_mb of a config file": "bucket-cap-mb",
+}
+
+OTHER_NAMES = {name: ours for ours, names in _OURS.items() for name in names.split()}
+"""By the last part of an option's name, in any section."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A pretraining run; a key that its TOML file leaves out has the default of its section."""
+
+    seed: Annotated[int, Bound(min=0, below=2**63)] = 0
+    """Seeds the initial weights, the order of later epochs, and dropout."""
+    data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
+    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+    def plan(self, clock: TextClock) -> RunPlan:
+        """Return when the run ends, evaluates and saves, by the clock of its text."""
+        steps = self.train.total_steps(clock.steps)
+        return RunPlan(clock, steps, self.optim.cooldown_of(steps), self.evaluate, self.checkpoint)
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read the config of a run as `read_toml` does; keys left out have their defaults."""
+    return read_toml(path, RunConfig, SHIPPED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +142,7 @@ class RunOptions:
             file = PretrainingDirectory(args.resume).check_exists().config
         base = _without_excluded(load_config(file), arguments)
         default = cls(config=args.config, resume=args.resume, run=base)
-        names = OTHER_NAMES
-        return parse(cls, doc, arguments=arguments, default=default, other_names=names)
+        return parse(cls, doc, arguments=arguments, default=default, other_names=OTHER_NAMES)
 
     @property
     def may_be_under_way(self) -> bool:

@@ -13,8 +13,7 @@ from training.runs.checkpoint_store import newest_step
 from training.runs.rows import read_rows
 from training.runs.run_directory import PretrainingDirectory
 
-from .options import RunOptions, changed_keys, with_lanes
-from .toml_file import RunConfig
+from .options import RunConfig, RunOptions, changed_keys, with_lanes
 
 _MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its path; digests check that the corpus is the same

@@ -29,12 +29,11 @@ from training.runs.run_directory import (
     lock_new_run,
     lock_run,
     lock_unnamed_run,
+    save_toml,
 )
-from training.runs.settings import save_toml
 from training.trainer import Trainer
 
-from .options import RunOptions, flatten, with_lanes
-from .toml_file import RunConfig, load_config
+from .options import RunConfig, RunOptions, flatten, load_config, with_lanes
 
 if TYPE_CHECKING:
     from .resuming import Resumption

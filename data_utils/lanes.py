@@ -34,7 +34,7 @@ MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps 
 COPIED_AT_ONCE = 1 << 14  # reviews
 _PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
-Shuffle = Literal["auto", "even", "balanced", "shards"]
+Shuffle = Literal["auto", "even", "shards"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,8 @@ class DataConfig:
     until an epoch's end."""
     shuffle: Annotated[Shuffle, SAVED] = "auto"
     """What every epoch after the first shuffles. even: reviews; every epoch assigns them to the
-    lanes so that these end together. balanced: the same, but the first epoch reads equal spans of
-    the file, for runs begun before December 2026. shards: shards, within which reviews keep their
-    order. auto: even if the split has at most 4 GiB."""
+    lanes so that these end together. shards: shards, within which reviews keep their order. auto:
+    even if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -279,9 +278,8 @@ class Epochs:
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.seed = split, config, seed
         self.total_lanes, self.own = lanes, own
-        # Refuses text that is too little for the shards.
-        self._windows_of_spans = self._lanes_of(split, None).windows_per_epoch
-        self.number, self.first = 0, 0  # of the epoch that `lanes` has, and its first window
+        self._lanes_of(split, None)  # refuses text that is too little for the shards
+        self.number = 0  # of the epoch that `lanes` has
         self.lanes: Lanes | None = None  # made when a window is read: a copy takes time and memory
 
     def assign(self, own: slice) -> None:
@@ -291,23 +289,14 @@ class Epochs:
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
-        if not 0 <= index - self.first < self.windows_of(self.number):
-            self.number, self.first = self._epoch_of(index)
+        number, within = divmod(index, self._windows)
+        if self.lanes is None or number != self.number:
             self.lanes = None  # so that no two shuffled copies are in memory
-        if self.lanes is None:
-            self.lanes = self._lanes_of_epoch(self.number)
-        return self.lanes[index - self.first]
-
-    def _lanes_of_epoch(self, number: int) -> Lanes:
-        if self._is_of_spans(number):
-            return self._lanes_of(self.split, None)
-        order, cuts = self._order_of(number)
-        split = taken(self.split, order)
-        return self._lanes_of(split, np.asarray(split.offsets)[cuts])
-
-    def _is_of_spans(self, number: int) -> bool:
-        """Whether an epoch reads equal spans of the file, without a copy."""
-        return number == 0 and self.config.shuffle == "balanced"
+            order = self._order_of(number)
+            split = taken(self.split, order.order)
+            self.lanes = self._lanes_of(split, np.asarray(split.offsets)[order.cuts])
+            self.number = number
+        return self.lanes[within]
 
     def _lanes_of(self, split: Split, bounds: np.ndarray | None) -> Lanes:
         return Lanes.configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
@@ -331,23 +320,16 @@ class Epochs:
         """The tokens of each review, in file order, int64 [n]."""
         return np.diff(np.asarray(self.split.offsets))
 
-    def _epoch_of(self, index: int) -> tuple[int, int]:
-        """Return the number of a window's epoch, and the epoch's first window."""
-        number, first = (self.number, self.first) if index >= self.first else (0, 0)
-        while index - first >= (windows := self.windows_of(number)):
-            number, first = number + 1, first + windows
-        return number, first
-
     def windows_of(self, number: int) -> int:
-        """Return how many windows epoch `number` has, counted from 0.
+        """Return how many windows epoch `number` has: all have the same.
 
         No copy is needed, and no order: `balanced` begins with the largest reviews, so in every
         order its shards have the same sizes.
         """
-        return self._windows_of_spans if self._is_of_spans(number) else self._windows_of_copy
+        return self._windows
 
     @cached_property
-    def _windows_of_copy(self) -> int:
+    def _windows(self) -> int:
         sums = np.bincount(
             balanced(self._sizes, self._shards), weights=self._sizes, minlength=self._shards
         )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 StateName = Literal["cell", "hidden"]
@@ -138,3 +139,13 @@ def summation_dtype(device: torch.device) -> torch.dtype:
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of gates, cell state and loss for products in `dtype`."""
     return torch.promote_types(dtype, torch.float32)
+
+
+def look_up(indices: Tensor, table: Tensor) -> Tensor:
+    """Return the rows of a table [R, E] at whole numbers [T, B] below R: [T, B, E].
+
+    In backward, the gradients of a row add up in the accumulation dtype. torch adds them in the
+    table's dtype; in 16 bits a sum of many terms would stop growing.
+    """
+    wide = table.to(accumulation_dtype(table.dtype))
+    return F.embedding(indices, wide).to(table.dtype)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from configs.toml_file import SHIPPED, load_config, read_toml
+from configs.options import SHIPPED, load_config, read_toml
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.errors import InputError
 from model.kernels.cores import has_amx, has_fast_bf16

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
+from configs.options import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import Corpus, open_corpus
 from data_utils.lanes import Text, TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from configs.toml_file import RunConfig
+from configs.options import RunConfig
 from data_utils.lanes import TextClock
 from mlstm_sentiment.errors import InputError
 from training.run_plan import RunPlan

@@ -15,7 +15,6 @@ import command
 
 from data_utils.corpus import check_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from data_utils.preparation.vocabulary import VocabularyConfig
 from mlstm_sentiment.bounds import Argument, NonNegativeInt
 from mlstm_sentiment.commands.options import Table, TextKey
 from mlstm_sentiment.engine.cores import usable_cores
@@ -23,8 +22,8 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(Preparation):
     """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one."""
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
@@ -38,30 +37,6 @@ class Options:
     """Do not prepare; check the files of this corpus folder against its description."""
     text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
-    split: str = "1000,1,1"
-    """Proportions of train, valid and test."""
-    seed: int = 0
-    """Seed of the reviews' order."""
-    text_profile: str = "openai"
-    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which this leaves
-    nothing, as tweet does of one in Chinese, is left out and counted as empty."""
-    strict: bool = False
-    """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
-    instead of replacing or keeping and counting them."""
-    documents: bool = False
-    """Take each text file as one review, not each of its lines."""
-    deduplicate: bool = False
-    """Of reviews that are equal byte for byte, keep only the first."""
-    keep_order: bool = False
-    """Keep the reviews in the order of the input, as Puri et al.'s code did before it split."""
-    tokenizer: str = "bytes"
-    """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
-    or a model whose vocabulary to use."""
-    vocabulary_size: int = VocabularyConfig.size
-    """Tokens of a trained vocabulary, 258 to 65536."""
-    tokenizer_sample: int = VocabularyConfig.sample_bytes
-    """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
-    drawn by the seed."""
     workers: NonNegativeInt = 0
     """Processes that encode; 0 means one per core."""
 
@@ -81,28 +56,12 @@ def main() -> None:
 
 
 def prepare(options: Options, output: Path) -> None:
-    preparation = Preparation(
-        text_key=options.text_key,
-        table=options.table,
-        split=_parse_split(options.split),
-        seed=options.seed,
-        profile=options.text_profile,
-        strict=options.strict,
-        documents=options.documents,
-        deduplicate=options.deduplicate,
-        shuffle=not options.keep_order,
-        vocabulary=VocabularyConfig(
-            tokenizer=options.tokenizer,
-            size=options.vocabulary_size,
-            sample_bytes=options.tokenizer_sample,
-        ),
-    )
-    if not preparation.vocabulary.is_trained:
+    if not options.is_trained:
         of_training = ("vocabulary_size", "tokenizer_sample")
         command.check_unset(options, of_training, "is for --tokenizer bpe or unigram")
     started = perf_counter()
     workers = options.workers or usable_cores()
-    meta = prepare_corpus(options.inputs, output, preparation, workers)
+    meta = prepare_corpus(options.inputs, output, options, workers)
     for name, size in meta["splits"].items():
         print(_size_line(name, size))
     command.say(f"{output}: {perf_counter() - started:.1f} s")
@@ -116,13 +75,6 @@ def check(folder: Path) -> None:
 def _size_line(name: str, size: Mapping[str, Any]) -> str:
     tokens = f" {size['tokens']:>14,} tokens" if "tokens" in size else ""
     return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{tokens}"
-
-
-def _parse_split(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InputError(f"--split {text}: expected three numbers, as in 1000,1,1") from error
 
 
 if __name__ == "__main__":

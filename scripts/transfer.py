@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _print_table(results: dict[str, Any]) -> None:
-    from model.layers.cells import layer_of
+    from model.layers.language_model import layer_of
 
     neuron, cell = results["neuron"], layer_of(results["model"]["architecture"]["cell"]).title
     sign = "+" if neuron["polarity"] > 0 else "-"

@@ -34,8 +34,7 @@ from mlstm_sentiment.files.tokenizers import check_same_tokenizer
 from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
-from model.inference.weights import load_model, save_model
-from model.layers.config import ModelConfig
+from model.inference.weights import save_model
 from model.layers.language_model import LanguageModel
 from model.state import State
 
@@ -360,21 +359,11 @@ def load_weights(
     """
     if start_from is None:
         return None
-    loaded = load_model(start_from, device="cpu")
-    check_same_tokenizer("the corpus", tokenizer, loaded.tokenizer, f"that of {start_from}")
-    _check_same_architecture(model.config, loaded.model.config, start_from)
-    if loaded.profile.name != text_profile:
-        raise InputError(
-            f"train.start_from {start_from}: has text profile {loaded.profile.name!r}, but the "
-            f"corpus has {text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
-        )
-    model.load_state_dict(loaded.model.state_dict())
-    origin = {k: loaded.provenance[k] for k in _ORIGIN_FIELDS if k in loaded.provenance}
-    return {"model": Path(start_from).name, **origin}
+    from mlstm_sentiment.engine.stored import open_model  # only for runs that use it
 
-
-def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_from: str) -> None:
-    mine, theirs = config.architecture(), loaded.architecture()
+    stored = open_model(start_from)
+    check_same_tokenizer("the corpus", tokenizer, stored.tokenizer, f"that of {start_from}")
+    mine, theirs = model.config.architecture(), stored.architecture.architecture()
     # The bias is added only to initial weights, so trained ones fit any value.
     different = [
         f"model.{key} {value}"
@@ -386,3 +375,13 @@ def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_fro
         raise InputError(
             f"train.start_from {start_from}: was trained with {settings}; set the same"
         )
+    if stored.profile.name != text_profile:
+        raise InputError(
+            f"train.start_from {start_from}: has text profile {stored.profile.name!r}, but the "
+            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.profile.name}"
+        )
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    weights = stored.weights(shapes)
+    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
+    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
+    return {"model": Path(start_from).name, **origin}

@@ -1,9 +1,9 @@
-"""Shows a sample of text and the probe's accuracy in TensorBoard, at every evaluation."""
+"""What a training measures as it goes: rows of metrics, and a sample of text and the probe."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from data_utils.corpus import Corpus
 from mlstm_sentiment.errors import InputError, TimeIsUp
@@ -11,10 +11,13 @@ from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
 
+from .best_model import BestModelWriter
 from .evaluation import EvaluateConfig
 from .metrics import RunLog
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World, never
+from .run_plan import RunPlan
+from .throughput import ThroughputMeter
 from .trainer import Trainer
 
 if TYPE_CHECKING:
@@ -109,3 +112,71 @@ class Monitor:
             written.append(piece)
             between()
         return "".join(written)
+
+
+class MetricRows:
+    """Closes a run's rows and writes them; all ranks call it together.
+
+    A row at which the model is evaluated stays open until that is done. If time is up before, it is
+    in the checkpoint, and the next start completes it.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        plan: RunPlan,
+        every_steps: int,
+        *,
+        best_model: BestModelWriter,
+        monitor: Monitor,
+        log: RunLog,
+        meter: ThroughputMeter,
+        is_time_up: Callable[[], bool],
+    ):
+        self.trainer, self.plan, self.every_steps = trainer, plan, every_steps
+        self.best_model, self.monitor = best_model, monitor
+        self.log, self.meter, self.is_time_up = log, meter, is_time_up
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a row ends with the last step."""
+        return self._evaluates or self.trainer.progress.step % self.every_steps == 0
+
+    @property
+    def _evaluates(self) -> bool:
+        progress = self.trainer.progress
+        return self.plan.is_due(self.plan.evaluate, progress.step, progress.skipped_windows)
+
+    def write(self, row: dict[str, Any]) -> bool:
+        """Complete and write a row that the trainer has closed; return whether there was time."""
+        progress = self.trainer.progress
+        row["epochs"] = self.plan.clock.epochs(progress.step, progress.skipped_windows)
+        row |= self.meter.close_row()
+        if self._evaluates:
+            progress.open_row = row
+            return self.complete()
+        self.log.write(row, self._closed_line())
+        return True
+
+    def complete(self) -> bool:
+        """Evaluate and write the open row, if there is one; return whether there was time."""
+        trainer = self.trainer
+        row = trainer.progress.open_row
+        if row is None:
+            return True
+        try:
+            with self.meter.paused():
+                row = row | self.best_model.evaluate(trainer, self.is_time_up)
+                row |= self.monitor.show(trainer, self.log, self.is_time_up)
+        except TimeIsUp:
+            return False
+        trainer.progress.open_row = None
+        self.log.write(row, self._closed_line())
+        return True
+
+    def print_line(self) -> None:
+        """Print a line between two rows."""
+        self.log.print_line(self._closed_line())
+
+    def _closed_line(self) -> dict[str, Any]:
+        return self.trainer.close_line() | self.meter.close_line()

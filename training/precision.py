@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from mlstm_sentiment.bounds import Bound, PositiveFloat, fill
-from model.kernels.amx.library import runs_on_tiles
 from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision
 
@@ -61,8 +60,10 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
         return torch.float16 if world.gather(own).all() else torch.float32
     if compute_dtype != torch.bfloat16:
         return torch.float32
-    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
+    from model.kernels.amx.library import runs_on_tiles  # only for Muon in bf16
+
+    matrix = torch.empty(0, 0, dtype=torch.bfloat16, device=world.device)
+    own = torch.tensor([has_fast_bf16(world.device), runs_on_tiles(matrix)], device=world.device)
     fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
     agree = bool(fast.all() and (tiles == tiles[0]).all())
     return torch.bfloat16 if agree else torch.float32

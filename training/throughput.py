@@ -10,7 +10,7 @@ import torch
 
 from .feeding import Prefetcher
 from .parallel.distributed import World
-from .parallel.strategy import Exchange
+from .parallel.exchange import Exchange
 from .trainer import Trainer
 
 if TYPE_CHECKING:

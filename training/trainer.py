@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from mlstm_sentiment.bounds import (
@@ -22,15 +23,14 @@ from mlstm_sentiment.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
-from model.state import IGNORED, State
+from model.state import DTYPES, IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
-from .parallel.batch import Batch, copied, padded
+from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
-from .parallel.exchange import ParallelConfig, make_exchange
-from .parallel.strategy import gradients_of
+from .parallel.exchange import Exchange, ParallelConfig, gradients_of
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,
@@ -120,6 +120,38 @@ class PretrainingProgress(Progress):
             nothing = dict.fromkeys(("began_from", "open_row"))
             content = {**nothing, "skipped_windows": 0, "recent_bits": [], **content}
         return super().from_json(content, step, path)
+
+
+def make_exchange(
+    model: LanguageModel,
+    config: ParallelConfig,
+    world: World,
+    loss_of_one_token: Callable[[PerGateParameters], Tensor],
+) -> Exchange:
+    """Return the strategy that combines the ranks' gradients.
+
+    A single process has nothing to exchange. All ranks call it together. Raises InputError if the
+    ranks cannot be combined as configured.
+
+    loss_of_one_token: computes any loss whose gradients reach all the tensors it is given.
+    """
+    if world.size == 1:
+        return Exchange(world)
+    parameters, is_adasum = list(model.parameters()), config.combine == "adasum"
+    if is_adasum or config.flat:  # DDP does so by itself
+        for parameter in parameters:  # every rank gets the main rank's
+            dist.broadcast(parameter.detach(), src=0)
+    if is_adasum:  # every way is imported by the runs that use it
+        from .parallel.adasum import AdasumExchange
+
+        return AdasumExchange(parameters, world)
+    from .parallel.buckets import BucketedExchange, FlatExchange
+
+    dtype = DTYPES.get(config.compression, torch.float32)
+    if config.flat:
+        return FlatExchange(parameters, world, dtype)
+    leaves = model.per_gate_parameters()
+    return BucketedExchange(leaves, world, dtype, config.bucket_cap_mb, loss_of_one_token)
 
 
 class Trainer:
@@ -217,9 +249,9 @@ class Trainer:
         lanes_here = len(batch.inputs)
         micro_batches = self._micro_batches(lanes_here)
         total = micro_batches[-1].stop
-        inputs, targets = padded(batch.inputs, total), padded(batch.targets, total, IGNORED)
-        state = state.each(lambda tensor: padded(tensor, total))
-        factors = None if factors is None else padded(factors, total)
+        inputs, targets = _padded(batch.inputs, total), _padded(batch.targets, total, IGNORED)
+        state = state.each(lambda tensor: _padded(tensor, total))
+        factors = None if factors is None else _padded(factors, total)
         for number, lanes in enumerate(micro_batches):
             nats, ended = self.objective(
                 inputs[lanes],
@@ -270,7 +302,9 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            overflow_together(gradients_of(self.model), self.exchange.overflow_on_any_rank)
+            overflow_together(
+                gradients_of(self.model.parameters()), self.exchange.overflow_on_any_rank
+            )
         for optimizer in self.optimizers:
             self.scaler.unscale_(optimizer)
         if self.optim.clip_norm is not None:
@@ -278,7 +312,7 @@ class Trainer:
             self.gradient_norm = torch.nn.utils.clip_grad_norm_(parameters, self.optim.clip_norm)
         rate = self.schedule.rate(self.progress.step)
         set_learning_rate(self.optimizers, rate * active_fraction)
-        with self.exchange.update():
+        with self.exchange.during_update():
             for optimizer in self.optimizers:
                 self.scaler.step(optimizer)
         self._update_scale()
@@ -378,7 +412,7 @@ class Trainer:
             row["skipped_windows"] = progress.skipped_windows
         norm = self.gradient_norm
         if norm is None:  # computed only once per row, it costs next to nothing
-            norm = torch.nn.utils.get_total_norm(gradients_of(self.model))
+            norm = torch.nn.utils.get_total_norm(gradients_of(self.model.parameters()))
         if norm.isfinite():  # unless the last step overflowed
             row["gradient_norm"] = float(norm)
         if self.scaler.is_enabled():
@@ -427,3 +461,9 @@ class Trainer:
             self.nats.copy_(by_rank[self.world.rank])
         else:
             self.nats.fill_(float(by_rank.sum()) if self.world.is_main else 0.0)
+
+
+def _padded(tensor: Tensor, lanes: int, value: float = 0) -> Tensor:
+    """Return [..., B, n] with so many lanes, the additional ones filled with a value."""
+    missing = lanes - tensor.shape[-2]
+    return torch.nn.functional.pad(tensor, (0, 0, 0, missing), value=value) if missing else tensor

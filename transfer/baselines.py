@@ -11,8 +11,6 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from data_utils.labelled import LabelledSet
 
-_TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
-
 
 @dataclass(frozen=True)
 class Baseline:
@@ -85,8 +83,9 @@ def bag_of_words() -> TfidfVectorizer:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
 
 
-def _tfidf_regression(c: float) -> LogisticRegression:
-    return LogisticRegression(C=c, max_iter=1000)
-
-
-TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, _TFIDF_C_GRID)
+TFIDF = Baseline(
+    "TF-IDF of words",
+    bag_of_words,
+    lambda c: LogisticRegression(C=c, max_iter=1000),
+    tuple(2.0**exponent for exponent in range(-2, 9)),
+)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,46 +34,28 @@ from mlstm_sentiment.head.head_files import (
 from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.head.steps import Affine, OneVsRest, Sigmoid
 from model.inference.weights import untrained_like
-from model.layers.language_model import parameter_count
+from model.layers.language_model import layer_of, parameter_count
 
 from .baselines import majority_accuracy, tfidf_accuracy
 from .features import FeatureCache
 from .intervals import over_draws
-from .plots import (
-    draw_histogram,
-    draw_weights,
-    drawing,
-    legend,
-    save_png,
-    unit_histogram,
-    weight_contributions,
-)
+from .plots import FIGURES, PICTURES, write_figures
 from .regression import (
+    SPLITS,
     Examples,
-    Neuron,
-    Regression,
-    accuracy_on,
+    Transfer,
     check_classes,
-    find_neuron,
+    describe_neuron,
+    describe_transfer,
     fit_regression,
     with_interval,
 )
 from .thresholds import choose_threshold
 from .unit_auc import per_unit_auc, per_unit_limit
 
-SPLITS = ("train", "val", "test")
-RESULTS, FIGURES, PICTURES = "results.json", "figures.json", ("weights.png", "neuron.png")
+RESULTS = "results.json"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Transfer:
-    """A model's features on labelled sets, and what was fitted on the first two."""
-
-    examples: list[Examples]  # train, val, and test if given
-    regression: Regression
-    neuron: Neuron
 
 
 def run_transfer(
@@ -108,23 +89,28 @@ def run_transfer(
             check_output(output / name, "a transfer")
         for name in PICTURES:
             check_output(output / name, "a picture")
-        model = describe_model(loaded)
+        model, state = describe_model(loaded), layer_of(loaded.architecture.cell).feature
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache)
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
         classifier = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
+        at_threshold = _at_threshold(classifier, transfer) if classifier.is_binary else None
         results = {
-            **describe_regression(transfer),
-            "neuron": _describe_neuron(transfer, classifier),
-            **({"threshold": _at_threshold(classifier, transfer)} if classifier.is_binary else {}),
+            **describe_transfer(transfer),
+            "neuron": {
+                "index": classifier.neuron,
+                "pooling": classifier.own_unit.pooling,
+                **describe_neuron(transfer),
+            },
+            **({"threshold": at_threshold} if at_threshold else {}),
             "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
             "pooling": list(pooling),
             **describe_task(model, sets, seed),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
         write_json(output / RESULTS, results, "a transfer")
-        _write_figures(transfer, classifier, model["architecture"]["cell"], output)
+        write_figures(output, transfer, classifier, state)
         return results
 
 
@@ -181,9 +167,7 @@ def describe_model(loaded: TextModel) -> dict[str, Any]:
 def fit_transfer(loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache) -> Transfer:
     """Featurize train, val and perhaps test, and fit on the first two."""
     examples = featurize_sets(loaded, sets, cache)
-    train, val = examples[:2]
-    regression = fit_regression(train, val)
-    return Transfer(examples, regression, find_neuron(regression, train, val))
+    return Transfer.fitted(examples)
 
 
 def as_classifier(
@@ -221,6 +205,7 @@ def save_transferred(
     """Write a classifier with its origin, and each unit's AUC and limit on train."""
     train, units = transfer.examples[0], classifier.units
     areas = per_unit_auc(train.features, train.labels, units)
+    limits = per_unit_limit(train.features, units)
     data = {
         name: {"examples": len(part.texts), "sha256": part.digest}
         for name, part in zip(SPLITS[:2], sets, strict=False)
@@ -228,7 +213,7 @@ def save_transferred(
     with whole_folder(folder, CLASSIFIER_FILES) as partial:
         origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
         save_head(partial, classifier, origin)
-        save_areas(partial, areas, per_unit_limit(train.features, units))
+        save_areas(partial, areas, limits)
 
 
 def featurize_sets(
@@ -238,31 +223,6 @@ def featurize_sets(
         Examples(cache.features(loaded, list(map(loaded.encode, part.texts)), name), part.labels)
         for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
     ]
-
-
-def _describe_neuron(transfer: Transfer, classifier: Head) -> dict[str, Any]:
-    neuron = transfer.neuron
-    return {
-        "index": classifier.neuron,
-        "pooling": classifier.own_unit.pooling,
-        "polarity": neuron.polarity,
-        "weight": float(transfer.regression.positive_weights()[neuron.index]),
-        "val_accuracy": neuron.regression.val_accuracy,
-        **accuracy_on("test", neuron.regression, neuron.column(transfer.examples[2])),
-    }
-
-
-def describe_regression(transfer: Transfer) -> dict[str, Any]:
-    """Return the regression on all units and its accuracy on every set."""
-    results: dict[str, Any] = {}
-    for name, examples in zip(SPLITS, transfer.examples, strict=True):
-        results |= accuracy_on(name, transfer.regression, examples)
-    return {
-        **results,
-        "c": transfer.regression.c,
-        "converged": transfer.regression.converged,
-        "nonzero": int((transfer.regression.coefficients != 0).sum()),
-    }
 
 
 def _at_threshold(classifier: Head, transfer: Transfer) -> dict[str, Any]:
@@ -289,32 +249,12 @@ def measure_baselines(
     """
     train, val, test = sets
     tested = len(test.labels)
-    by_seed = [_untrained(loaded, sets, cache, seed + draw) for draw in range(untrained)]
+    by_seed = []
+    for draw in range(untrained):
+        *fitted, tested_on = featurize_sets(untrained_like(loaded, seed + draw), sets, cache)
+        by_seed.append(fit_regression(*fitted).accuracy(tested_on))
     return {
         "majority": with_interval("test", majority_accuracy(train, test), tested),
         "tfidf": with_interval("test", tfidf_accuracy(train, val, test), tested),
         "untrained": over_draws(by_seed, tested),
     }
-
-
-def _untrained(
-    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
-) -> float:
-    train, val, test = featurize_sets(untrained_like(loaded, seed), sets, cache)
-    return fit_regression(train, val).accuracy(test)
-
-
-def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path) -> None:
-    contributions = weight_contributions(transfer.regression)
-    index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.own_unit.pooling
-    histogram = unit_histogram(index, transfer.examples[2], legend(classifier.classes))
-    figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
-    write_json(output / FIGURES, figures, "a transfer")
-    weights, neuron = (output / name for name in PICTURES)
-    with drawing(weights):
-        save_png(draw_weights(contributions, index, classifier.pooling), weights)
-    with drawing(neuron):
-        sign = transfer.neuron.polarity if classifier.is_binary else 1
-        cut = transfer.neuron.cut if classifier.is_binary else None
-        figure = draw_histogram(histogram, unit, pooling=pooling, cell=cell, polarity=sign, cut=cut)
-        save_png(figure, neuron)

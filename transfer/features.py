@@ -43,11 +43,7 @@ class FeatureCache:
                 if not path.is_file():
                     with ProgressBar(name, wanted.tokens) as progress:
                         write_features(path, wanted.shape, [wanted], progress.advance)
-        return _finite(path, np.array(mapped(path, "r", wanted.shape)))
-
-
-def _finite(path: Path, features: np.ndarray) -> np.ndarray:
-    """Return features, [N, features]; InputError if one is not a finite number."""
-    if not all(np.isfinite(row).all() for row in features):
-        raise InputError(f"{path}: holds NaN or infinity; {REMEDY}")
-    return features
+        features = np.array(mapped(path, "r", wanted.shape))
+        if not all(np.isfinite(row).all() for row in features):
+            raise InputError(f"{path}: holds NaN or infinity; {REMEDY}")
+        return features

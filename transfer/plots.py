@@ -1,8 +1,7 @@
 """Figures of a transfer and of a unit's study, each drawn from a part of their JSON."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
-from mlstm_sentiment.files.writer import Kind, write_atomically
-from model.layers.cells import layer_of
+from mlstm_sentiment.files.writer import Kind, write_atomically, write_json
+from mlstm_sentiment.head.head import Head
 
-from .regression import Examples, Regression
+from .regression import Examples, Regression, Transfer
 
+FIGURES, PICTURES = "figures.json", ("weights.png", "neuron.png")
 BINS = 25
 _WIDE = (7.0, 3.6)  # inches
 SMALL = (5.6, 3.6)  # letters stay readable on a phone
@@ -46,7 +46,7 @@ STYLE: Any = {
 log = logging.getLogger(__name__)
 
 
-def weight_contributions(regression: Regression) -> np.ndarray:
+def _weight_contributions(regression: Regression) -> np.ndarray:
     """Return the weights [F], scaled to an L2 norm of 1.
 
     With more than two classes they have no sign: each is the L2 norm of a unit's weights.
@@ -89,7 +89,7 @@ def _axes(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
 
 
 @mpl.rc_context(STYLE)
-def draw_weights(
+def _draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
 ) -> Figure:
     """Draw every unit's contribution, [P * H]; `neuron`, a place among them, is highlighted."""
@@ -112,15 +112,15 @@ def draw_histogram(
     size: tuple[float, float] = _WIDE,
     *,
     pooling: str = "last",
-    cell: str = "mlstm",
+    state: str = "cell state",
     polarity: int = 1,
     cut: float | None = None,
 ) -> Figure:
     """Draw the spread of a unit's value for every label, the positive one to the right.
 
-    histogram: from `unit_histogram`; pooling: of the states; cell: the model's, which decides their
-    name; polarity: -1 if low values are positive, which flips the sign; cut: the value above which
-    a text is positive, or below with polarity -1; None: not drawn.
+    histogram: from `unit_histogram`; pooling: of the states; state: their name; polarity: -1 if low
+    values are positive, which flips the sign; cut: the value above which a text is positive, or
+    below with polarity -1; None: not drawn.
     """
     figure, axes = _axes("The unit by label", size)
     edges = polarity * np.array(histogram["edges"])[::polarity]
@@ -138,13 +138,10 @@ def draw_histogram(
             textcoords="offset points",
             fontsize=8,
         )
-    name, sign = layer_of(cell).feature, ", sign turned" if polarity < 0 else ""
-    axes.set(
-        xlabel=f"{name} of unit {unit} after the text{sign}"
-        if pooling == "last"
-        else f"{pooling} {name} of unit {unit} over the text{sign}",
-        ylabel="texts of the test set",
-    )
+    value, when = (state, "after") if pooling == "last" else (f"{pooling} {state}", "over")
+    sign = ", sign turned" if polarity < 0 else ""
+    xlabel = f"{value} of unit {unit} {when} the text{sign}"
+    axes.set(xlabel=xlabel, ylabel="texts of the test set")
     axes.legend()
     return figure
 
@@ -215,14 +212,38 @@ def _draw_curves(
     return figure
 
 
-@contextmanager
-def drawing(path: Path) -> Iterator[None]:
-    """Turn an error in drawing a file into a warning, since the results are already written."""
-    try:
-        yield
-    except Exception as error:  # matplotlib raises many kinds, without a common base class
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        log.warning("warning: %s could not be drawn (%s); the results are complete", path, reason)
+def write_figures(folder: Path, transfer: Transfer, classifier: Head, state: str) -> None:
+    """Write the numbers of a transfer's figures, then draw them; state: as for `draw_histogram`."""
+    contributions, neuron = _weight_contributions(transfer.regression), transfer.neuron
+    histogram = unit_histogram(neuron.index, transfer.examples[2], legend(classifier.classes))
+    drawn = {
+        "weights.png": lambda: _draw_weights(contributions, neuron.index, classifier.pooling),
+        "neuron.png": lambda: draw_histogram(
+            histogram,
+            classifier.neuron,
+            pooling=classifier.own_unit.pooling,
+            state=state,
+            polarity=neuron.polarity if classifier.is_binary else 1,
+            cut=neuron.cut if classifier.is_binary else None,
+        ),
+    }
+    figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
+    write_json(folder / FIGURES, figures, "a transfer")
+    write_pictures(folder, drawn)
+
+
+def write_pictures(folder: Path, drawn: Mapping[str, Callable[[], Figure]]) -> None:
+    """Draw figures by the name of their file; the results are written, so a failure is logged."""
+    for name, draw in drawn.items():
+        try:
+            save_png(draw(), folder / name)
+        except Exception as error:  # matplotlib raises many kinds, without a common base class
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            log.warning(
+                "warning: %s could not be drawn (%s); the results are complete",
+                folder / name,
+                reason,
+            )
 
 
 def save_png(figure: Figure, path: Path, kind: Kind | None = "a picture") -> None:

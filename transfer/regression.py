@@ -17,6 +17,7 @@ from mlstm_sentiment.errors import InputError
 
 from .l1_path import Solution, l1_path
 
+SPLITS = ("train", "val", "test")
 C_GRID = tuple(2.0**exponent for exponent in range(-8, 1))
 CONFIDENCE = 0.95
 
@@ -82,6 +83,22 @@ class Neuron:
 
     def column(self, examples: Examples) -> Examples:
         return examples.units([self.index])
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A model's features on labelled sets, and what was fitted on the first two."""
+
+    examples: list[Examples]  # train, val, and test if given
+    regression: Regression
+    neuron: Neuron
+
+    @classmethod
+    def fitted(cls, examples: list[Examples]) -> "Transfer":
+        """Fit the regression on all units, and the one on the unit that matters most."""
+        train, val = examples[:2]
+        regression = fit_regression(train, val)
+        return cls(examples, regression, find_neuron(regression, train, val))
 
 
 def fit_regression(train: Examples, val: Examples) -> Regression:
@@ -159,3 +176,27 @@ def with_interval(name: str, accuracy: float, count: int) -> dict[str, Any]:
     """Return an accuracy over `count` examples as NAME_accuracy, and its interval."""
     interval = accuracy_interval(accuracy, count)
     return {f"{name}_accuracy": accuracy, f"{name}_interval": interval}
+
+
+def describe_transfer(transfer: Transfer) -> dict[str, Any]:
+    """Return the regression on all units and its accuracy on every set."""
+    regression, results = transfer.regression, dict[str, Any]()
+    for name, examples in zip(SPLITS, transfer.examples, strict=True):
+        results |= accuracy_on(name, regression, examples)
+    return {
+        **results,
+        "c": regression.c,
+        "converged": regression.converged,
+        "nonzero": int((regression.coefficients != 0).sum()),
+    }
+
+
+def describe_neuron(transfer: Transfer) -> dict[str, Any]:
+    """Return the regression on one unit alone and its accuracy on test."""
+    neuron = transfer.neuron
+    return {
+        "polarity": neuron.polarity,
+        "weight": float(transfer.regression.positive_weights()[neuron.index]),
+        "val_accuracy": neuron.regression.val_accuracy,
+        **accuracy_on("test", neuron.regression, neuron.column(transfer.examples[2])),
+    }

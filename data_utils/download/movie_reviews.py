@@ -59,9 +59,8 @@ def convert_movie_reviews(
     reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.subset))
     counts = {subset: sum(review.subset == subset for review in reviews) for subset in subsets}
     if counts != subsets:
-        raise InputError(
-            f"{archive}: not the published archive, it holds {_counts(counts)} reviews"
-        )
+        held = ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in counts.items())
+        raise InputError(f"{archive}: not the published archive, it holds {held} reviews")
     train = [review for review in reviews if review.subset in (("train", "pos"), ("train", "neg"))]
     cut = len(train) - len(train) // _VALIDATION_EVERY
     files = {
@@ -74,10 +73,6 @@ def convert_movie_reviews(
     for name, rows in files.items():
         write_atomically(folder / f"{name}.jsonl", partial(_write_rows, rows), "labelled reviews")
     return {folder / f"{name}.jsonl": len(rows) for name, rows in files.items()}
-
-
-def _counts(counts: dict[tuple[str, str], int]) -> str:
-    return ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in counts.items())
 
 
 def _read_archive(path: Path) -> Iterator[_Review]:

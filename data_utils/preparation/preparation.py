@@ -16,12 +16,13 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from mlstm_sentiment.bounds import SAVED, Argument
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import (
     foreign_files,
@@ -100,22 +101,31 @@ class PieceSizes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preparation:
+class Preparation(VocabularyConfig):
     """How a corpus is made from its inputs."""
 
     text_key: str | Sequence[str] | None = None
     table: TableOptions = field(default_factory=TableOptions)
-    split: tuple[float, ...] = (1000, 1, 1)
+    split: Annotated[tuple[float, ...], Argument(separator=",", metavar="A,B,C")] = (1000, 1, 1)
+    """Proportions of train, valid and test, as in 1000,1,1."""
     seed: int = 0
-    profile: str = "openai"
+    """Seed of the reviews' order."""
+    text_profile: str = "openai"
+    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which this leaves
+    nothing, as tweet does of one in Chinese, is left out and counted as empty."""
     strict: bool = False
+    """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
+    instead of replacing or keeping and counting them."""
     documents: bool = False
+    """Take each text file as one review, not each of its lines."""
     deduplicate: bool = False
-    shuffle: bool = True
-    vocabulary: VocabularyConfig = field(default_factory=VocabularyConfig)
-    pieces: PieceSizes = field(default_factory=PieceSizes)
+    """Of reviews that are equal byte for byte, keep only the first."""
+    keep_order: bool = False
+    """Keep the reviews in the order of the input, as Puri et al.'s code did before it split."""
+    pieces: Annotated[PieceSizes, SAVED] = field(default_factory=PieceSizes)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_seed(self.seed)
         finite = math.isfinite(sum(self.split))
         if (
@@ -128,12 +138,12 @@ class Preparation:
                 f"--split {','.join(f'{part:g}' for part in self.split)}: expected three parts for "
                 "train, valid and test, none negative, the first above zero, as in 1000,1,1"
             )
-        text_profile(self.profile)
+        text_profile(self.text_profile)
 
     def request(self) -> Request:
         return Request(
             KeyChooser(self.text_key).requested,
-            self.profile,
+            self.text_profile,
             self.strict,
             self.documents,
             self.deduplicate,
@@ -171,7 +181,8 @@ def prepare_corpus(
 def _digest_of(sources: Sequence[Input], output: Path, preparation: Preparation) -> str:
     """Return a digest of all that decides the content of a corpus, and of its name."""
     read = [source.identity for source in sources]
-    content = json.dumps([output.name, read, asdict(preparation)], default=str)
+    settings = [repr(getattr(preparation, item.name)) for item in fields(Preparation)]
+    content = json.dumps([output.name, read, settings])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -229,15 +240,13 @@ def _prepare(
     blocks, text = partial / BLOCK_FOLDER, partial
     tokenizer: Tokenizer = BYTES
     try:
-        if not preparation.vocabulary.is_bytes:
+        if not preparation.is_bytes:
             text = partial / _TEXT_FOLDER
             text.mkdir()
         sizes, reading = _sort(sources, blocks, text, preparation, workers)
         if text != partial:
             train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
-            tokenizer = make_tokenizer(
-                preparation.vocabulary, train, preparation.seed, text / _TRAINING_LOG
-            )
+            tokenizer = make_tokenizer(preparation, train, preparation.seed, text / _TRAINING_LOG)
             stretch_bytes = preparation.pieces.tokenized_bytes
             sizes = tokenize(text, sizes, tokenizer, partial, workers, stretch_bytes)
             save_tokenizer(partial, tokenizer)
@@ -260,7 +269,7 @@ def _sort(
     sources: Sequence[Input], blocks: Path, text: Path, preparation: Preparation, workers: int
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Write the splits as bytes; return their sizes and what was counted while reading."""
-    seed = preparation.seed if preparation.shuffle else None
+    seed = None if preparation.keep_order else preparation.seed
     runs = encode(sources, blocks, preparation.request(), seed, workers)
     _check_keys(sources, runs, preparation.request().text_keys)
     report = total_report(runs)
@@ -274,7 +283,7 @@ def _sort(
         runs,
         text,
         _split_counts(reviews - duplicates, preparation.split),
-        shuffled=preparation.shuffle,
+        shuffled=not preparation.keep_order,
         repeats=repeats,
         stretch_bytes=preparation.pieces.sorted_bytes,
     )
@@ -355,9 +364,9 @@ def _describe(
     return {
         "format_version": BYTES_VERSION if tokenizer is BYTES else FORMAT_VERSION,
         **tokenizer.describe(),
-        "text_profile": preparation.profile,
+        "text_profile": preparation.text_profile,
         "seed": preparation.seed,
-        "shuffled": preparation.shuffle,
+        "shuffled": not preparation.keep_order,
         "deduplicated": preparation.deduplicate,
         "split": list(preparation.split),
         "splits": sizes,

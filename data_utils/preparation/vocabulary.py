@@ -51,11 +51,13 @@ class VocabularyConfig:
     """The kind of tokens of a corpus."""
 
     tokenizer: str = BYTES.kind
-    """bytes; bpe or unigram, to be trained; or the folder of a corpus or model to take it from."""
-    size: int = 8192
-    """V of a trained vocabulary."""
-    sample_bytes: int = 50_000_000
-    """Most bytes of the train split to train on; unigram needs many times as much memory."""
+    """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
+    or a model whose vocabulary to use."""
+    vocabulary_size: int = 8192
+    """Tokens of a trained vocabulary, 258 to 65536."""
+    tokenizer_sample: int = 50_000_000
+    """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
+    drawn by the seed."""
 
     def __post_init__(self) -> None:
         if self.is_bytes:
@@ -64,14 +66,14 @@ class VocabularyConfig:
             _borrowed_tokenizer(Path(self.tokenizer))
             return
         sentencepiece()
-        if not SMALLEST_VOCABULARY <= self.size <= LARGEST_VOCABULARY:
+        if not SMALLEST_VOCABULARY <= (size := self.vocabulary_size) <= LARGEST_VOCABULARY:
             raise InputError(
-                f"--vocabulary-size {self.size}: it must be between {SMALLEST_VOCABULARY} (every "
-                f"byte has a token) and {LARGEST_VOCABULARY}"
+                f"--vocabulary-size {size}: it must be between {SMALLEST_VOCABULARY} (every byte "
+                f"has a token) and {LARGEST_VOCABULARY}"
             )
-        if not 0 < self.sample_bytes <= _LARGEST_SAMPLE:
+        if not 0 < self.tokenizer_sample <= _LARGEST_SAMPLE:
             raise InputError(
-                f"--tokenizer-sample {self.sample_bytes}: it must be between 1 and "
+                f"--tokenizer-sample {self.tokenizer_sample}: it must be between 1 and "
                 f"{_LARGEST_SAMPLE} bytes"
             )
 
@@ -102,13 +104,13 @@ def make_tokenizer(
     """Train or load the vocabulary; log_file is for the trainer's output."""
     if not config.is_trained:
         return _borrowed_tokenizer(Path(config.tokenizer))
-    reviews = _sample_reviews(text.map(), config.sample_bytes, seed)
+    reviews = _sample_reviews(text.map(), config.tokenizer_sample, seed)
     if config.tokenizer == "unigram":
         _report_long_reviews(np.diff(text.map().offsets), reviews)
     log.info(
         "training a %s vocabulary of %s on %s reviews of the train split",
         config.tokenizer,
-        f"{config.size:,}",
+        f"{config.vocabulary_size:,}",
         f"{len(reviews):,}",
     )
     return SubwordTokenizer(config.tokenizer, _train_in_process(config, text, reviews, log_file))
@@ -210,7 +212,7 @@ def _train(config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_f
     if config.tokenizer == "unigram":
         texts = (piece for text in texts for piece in _pieces(text))
     with open_work(log_file, "w", encoding="utf-8") as file:
-        return train_vocabulary(texts, config.tokenizer, config.size, file)
+        return train_vocabulary(texts, config.tokenizer, config.vocabulary_size, file)
 
 
 def _last_line(log_file: Path) -> str:

@@ -1,6 +1,6 @@
 """The recipes of 2018 on fewer GPUs with more lanes each, by the planner."""
 
-from configs.toml_file import SHIPPED, load_config, read_toml
+from configs.options import SHIPPED, load_config, read_toml
 from experiments.tables import markdown
 from scaling.hardware import ClusterConfig
 from scaling.planner import VALID_FRACTION

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.tensors import GET_AGAIN, Shape, check_shapes
+from mlstm_sentiment.files.tensors import GET_AGAIN, check_shapes
 from mlstm_sentiment.files.writer import write_atomically, write_failed
 
 _MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
@@ -53,12 +53,13 @@ def load_tensors(
     path: Path,
     like: Mapping[str, Tensor] | None = None,
     columns: Mapping[str, slice] = MappingProxyType({}),
+    authority: str = "",
 ) -> dict[str, Tensor]:
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
 
     like: tensors of about the expected sizes. A file of more than twice their bytes is refused
     unread, since it may not fit in memory. columns: by the name of a tensor [A, B, ...], which part
-    of B to read.
+    of B to read. authority: if given, `check_tensors` compares the file with `like`.
     """
     with _clear_read_errors(path):
         if like is not None:
@@ -81,6 +82,8 @@ def load_tensors(
         else:
             tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     check_finite(path, tensors)
+    if authority and like is not None:
+        check_tensors(path, tensors, like, authority)
     return tensors
 
 
@@ -89,21 +92,19 @@ def check_tensors(
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
-    bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
+    authority: as for `check_shapes`.
     """
-    check_shapes(source, _shapes_of(actual), _shapes_of(expected), authority)
+    shapes, required = (
+        {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        for tensors in (actual, expected)
+    )
+    check_shapes(source, shapes, required, authority)
     for name, tensor in actual.items():
-        dtype = expected[name].dtype
-        rounded = dtype == torch.float32 and tensor.dtype == torch.bfloat16
-        if tensor.dtype != dtype and not rounded:
+        if tensor.dtype != expected[name].dtype:
             raise InputError(
                 f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
                 f"{_word(expected[name])}"
             )
-
-
-def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
-    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
 def _word(tensor: Tensor) -> str:

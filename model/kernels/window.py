@@ -12,20 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..state import State, accumulation_dtype
+from ..state import State, look_up
 from .crowding import watch
 from .memory_pool import pooled_empty
 from .weight_gradients import DeferredWeightGradients, summed_product
-
-
-def look_up(indices: Tensor, table: Tensor) -> Tensor:
-    """Return the rows of a table [R, E] at whole numbers [T, B] below R: [T, B, E].
-
-    In backward, the gradients of a row add up in the accumulation dtype. torch adds them in the
-    table's dtype; in 16 bits a sum of many terms would stop growing.
-    """
-    wide = table.to(accumulation_dtype(table.dtype))
-    return F.embedding(indices, wide).to(table.dtype)
 
 
 def linear_into_pooled_buffer(x: Tensor, w: Tensor) -> Tensor:

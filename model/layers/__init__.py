@@ -1,1 +1,1 @@
-"""Layers of the language model, one file for each kind of cell; and the mLSTM's recurrence."""
+"""Layers of the language model, a file for each kind of cell; the mLSTM's recurrence; the loss."""

@@ -16,13 +16,34 @@ from mlstm_sentiment.errors import InputError
 
 from ..kernels.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
-from .cells import layer_of
 from .config import ANY_CELL, ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
 
 # Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
 # bytes.
 MOST_LOGITS = 1 << 23
+
+
+def layer_of(cell: str) -> type[RecurrentLayer]:
+    """Return the class of the layers of a cell, one of `Cell`."""
+    match cell:
+        case "mlstm":
+            from .mlstm import MlstmLayer
+
+            return MlstmLayer
+        case "lstm":
+            from .peers import LstmLayer
+
+            return LstmLayer
+        case "gru":
+            from .peers import GruLayer
+
+            return GruLayer
+        case "transformer":
+            from .transformer import TransformerLayer
+
+            return TransformerLayer
+    raise ValueError(f"no cell {cell!r}")
 
 
 class Weights(NamedTuple):

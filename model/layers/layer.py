@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from ..kernels.window import look_up
-from ..state import State
+from ..state import State, look_up
 from .config import ModelConfig
 
 

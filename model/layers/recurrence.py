@@ -10,6 +10,8 @@ from torch import Tensor
 from mlstm_sentiment.errors import InputError
 
 from ..kernels.amx.library import runs_on_tiles
+from ..kernels.amx.mlstm import pack as pack_for_tiles
+from ..kernels.amx.mlstm import projects_on_tiles, tiled_mlstm
 from ..kernels.compilation import window_library
 from ..kernels.cores import has_amx
 from ..kernels.cpp.mlstm import compiled_mlstm, runs_compiled
@@ -38,7 +40,7 @@ class Implementation:
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # the product x_proj = x w_x.T otherwise
 
 
-# What few models run is imported when a model first runs it.
+# Triton is imported on a GPU alone.
 
 
 def _runs_in_triton(w_mh: Tensor) -> bool:
@@ -55,34 +57,16 @@ def _triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     return triton_mlstm(window)
 
 
-def _amx_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    from ..kernels.amx.mlstm import tiled_mlstm
-
-    return tiled_mlstm(window)
-
-
-def _pack_for_amx(*weights: Tensor) -> Tensor:
-    from ..kernels.amx.mlstm import pack
-
-    return pack(*weights)
-
-
-def _amx_projects(w_x: Tensor) -> bool:
-    from ..kernels.amx.mlstm import projects_on_tiles
-
-    return projects_on_tiles(w_x)
-
-
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("triton", "Triton", _triton_mlstm, _runs_in_triton),
     Implementation(
         name="amx",
         title="compiled for Intel AMX",
-        run=_amx_mlstm,
+        run=tiled_mlstm,
         takes=runs_on_tiles,
-        pack=_pack_for_amx,
-        projects=_amx_projects,
+        pack=pack_for_tiles,
+        projects=projects_on_tiles,
         linear=linear_into_pooled_buffer,
     ),
     Implementation(

@@ -161,7 +161,7 @@ def test_transfer_refuses(work, tmp_path, run_here, content, changes, words):
         ("missing.jsonl --output {new}", "missing.jsonl: no such file"),
         ("{work}/train.csv --output {work}/corpus", "exists already"),
         ("{work}/train.csv --output {new} --text-key body", "no key 'body'"),
-        ("{work}/train.csv --output {new} --split a,b", "--split a,b"),
+        ("{work}/train.csv --output {new} --split a,b", "--split: 'a' is not a number"),
         ("{work}/train.csv --output {new} --text-profile x", "profile 'x'"),
         ("{work}/train.csv --output {new} --workers -3", "--workers is -3"),
         ("--output {new}", "give input files and --output FOLDER"),

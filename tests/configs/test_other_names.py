@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from configs.options import RunOptions
-from configs.other_names import OTHER_NAMES
+from configs.options import OTHER_NAMES, RunOptions
 from mlstm_sentiment.commands.parser import _places
 from tests.support.runs import ROOT
 

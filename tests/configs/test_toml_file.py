@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.options import RunOptions
-from configs.toml_file import RunConfig, load_config
+from configs.options import RunConfig, RunOptions, load_config
 from data_utils.lanes import DataConfig
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
-from training.runs.settings import save_toml
+from training.runs.run_directory import save_toml
 
 SHIPPED = sorted(Path("configs").glob("*.toml"))
 
@@ -75,9 +74,9 @@ def test_a_byte_order_mark_is_no_part_of_a_config(path):
 
 SAVED_UNDER_ASCII = """
 from pathlib import Path
-from configs.toml_file import *
+from configs.options import *
 from data_utils.lanes import DataConfig
-from training.runs.settings import save_toml
+from training.runs.run_directory import save_toml
 config = RunConfig(data=DataConfig(corpus=Path({corpus!r})))
 save_toml(Path({path!r}), config)
 assert load_config(Path({path!r})) == config

@@ -103,7 +103,9 @@ def by_lines(path):
 
 def in_blocks(path):
     folder = path.with_name("out")
-    prepare_corpus([path], folder, Preparation(split=(1, 0, 0), profile="raw", shuffle=False))
+    prepare_corpus(
+        [path], folder, Preparation(split=(1, 0, 0), text_profile="raw", keep_order=True)
+    )
     return reviews_in(folder)
 
 

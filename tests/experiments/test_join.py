@@ -8,7 +8,6 @@ import pytest
 
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from data_utils.preparation.vocabulary import VocabularyConfig
 from experiments.models import join
 from experiments.models.join import join_corpora
 from mlstm_sentiment.errors import InputError
@@ -85,10 +84,10 @@ def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
 
 def test_corpora_of_one_vocabulary_are_joined(tmp_path):
     texts = [f"a review of {i} words, or more" for i in range(300)]
-    trained = VocabularyConfig(tokenizer="bpe", size=300)
-    first = prepared(tmp_path, "first", texts, split=(8, 1, 1), vocabulary=trained)
-    same = VocabularyConfig(tokenizer=str(first))
-    second = prepared(tmp_path, "second", ["a film " * 9] * 3, split=(1, 0, 0), vocabulary=same)
+    trained = {"tokenizer": "bpe", "vocabulary_size": 300}
+    first = prepared(tmp_path, "first", texts, split=(8, 1, 1), **trained)
+    few = ["a film " * 9] * 3
+    second = prepared(tmp_path, "second", few, split=(1, 0, 0), tokenizer=str(first))
     meta = join_corpora([first, second], tmp_path / "both")
     assert check_corpus(tmp_path / "both") == meta["splits"]  # which counts tokens and bytes
     assert Counter(reviews_in(tmp_path / "both")) == Counter(reviews_in(first) + reviews_in(second))
@@ -96,10 +95,10 @@ def test_corpora_of_one_vocabulary_are_joined(tmp_path):
 
 
 def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
-    raw = prepared(tmp_path, "raw", ["a film"], split=(1, 0, 0), profile="raw")
+    raw = prepared(tmp_path, "raw", ["a film"], split=(1, 0, 0), text_profile="raw")
     pieces = prepared(
         tmp_path, "pieces", [f"film number {i}" for i in range(99)], split=(1, 0, 0),
-        vocabulary=VocabularyConfig(tokenizer="bpe", size=300),
+        tokenizer="bpe", vocabulary_size=300,
     )  # fmt: skip
     out = tmp_path / "out"
     for folders, message in (

@@ -10,7 +10,6 @@ import torch
 from data_utils.corpus import open_corpus
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
 from experiments.models import memorization, near_copies, select_reviews, ship
 from experiments.models.overlap import RUN, SHORTEST, HeldOut
@@ -210,8 +209,7 @@ def test_recited_pieces_of_words_are_counted_in_pieces(
     texts = [review.text * 3 for review in synthetic_reviews(30, seed=2)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     for name, tokenizer in (("pieces", str(tmp_path / "m")), ("bytes", "bytes")):
-        vocabulary = VocabularyConfig(tokenizer=tokenizer)
-        settings = Preparation(split=(8, 1, 1), vocabulary=vocabulary)
+        settings = Preparation(split=(8, 1, 1), tokenizer=tokenizer)
         prepare_corpus([tmp_path / "in.jsonl"], tmp_path / name, settings, workers=1)
         words = ["--model", tmp_path / "m", "--corpus", tmp_path / name]
         words += ["--output", tmp_path / f"{name}.json"]

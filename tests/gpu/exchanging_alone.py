@@ -15,7 +15,7 @@ import torch.distributed as dist
 from data_utils.lanes import WindowBatch
 from tests.support.trainers import make_trainer
 from training.parallel.batch import as_batch
-from training.parallel.buckets import BucketedExchange, BucketSender
+from training.parallel.buckets import BucketedExchange
 from training.parallel.distributed import World
 
 STEPS = 8
@@ -49,11 +49,8 @@ def main(kind):
                 clip_norm=1.0,
             )
             if sent is not None:
-                sender = BucketSender(trainer.world, sent)
-                loss = trainer._loss_of_one_token
-                trainer.exchange = BucketedExchange(
-                    trainer.model, trainer.world, sender, 25.0, loss
-                )
+                leaves, loss = trainer.model.per_gate_parameters(), trainer._loss_of_one_token
+                trainer.exchange = BucketedExchange(leaves, trainer.world, sent, 25.0, loss)
             for _ in range(STEPS):
                 trainer.train(as_batch(window, device))
             nats = float(trainer.nats) / (STEPS * count)

@@ -33,8 +33,8 @@ ALLOWED = {
     | {
         f"training.{name}"
         for name in (
-            *("objective", "optimizers.optim"),
-            *("runs.checkpoint_store", "runs.rows", "runs.run_directory", "runs.settings"),
+            "optimizers.optim",
+            *("runs.checkpoint_store", "runs.rows", "runs.run_directory"),
             "runs.signals",
         )
     },

@@ -12,8 +12,7 @@ from inspect import cleandoc, signature
 import pytest
 
 import mlstm_sentiment
-from configs.options import flatten
-from configs.toml_file import RunConfig
+from configs.options import RunConfig, flatten
 from mlstm_sentiment.commands.command_line import COMMANDS
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer

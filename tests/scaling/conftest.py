@@ -3,7 +3,6 @@
 import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
 from tests.data_utils.splits import write_texts
 
@@ -16,7 +15,6 @@ def pieces(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pieces")
     texts = [review.text for review in synthetic_reviews(200, seed=8)]
     source = write_texts(folder / "in.jsonl", texts)
-    vocabulary = VocabularyConfig(tokenizer="bpe", size=PIECES)
-    settings = Preparation(split=(8, 1, 1), vocabulary=vocabulary)
+    settings = Preparation(split=(8, 1, 1), tokenizer="bpe", vocabulary_size=PIECES)
     prepare_corpus([source], folder / "corpus", settings)
     return folder / "corpus"

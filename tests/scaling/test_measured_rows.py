@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from configs.toml_file import load_config, read_toml
+from configs.options import load_config, read_toml
 from model.layers.config import ModelConfig
 from scaling.hardware import ClusterConfig
 from scaling.planner import PlanOptions, read_job

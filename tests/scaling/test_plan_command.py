@@ -5,7 +5,7 @@ import re
 import pytest
 
 from configs.command import parse
-from configs.toml_file import read_toml
+from configs.options import read_toml
 from experiments.scaling.calibration import calibrate
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json

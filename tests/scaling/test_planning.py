@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from configs.toml_file import load_config, read_toml
+from configs.options import load_config, read_toml
 from data_utils.lanes import DataConfig
 from experiments.scaling.publication import explanation
 from mlstm_sentiment.errors import InputError

@@ -18,8 +18,7 @@ from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training import checkpoint
 from training.checkpoint import Checkpoints, load_weights
 from training.parallel.distributed import World
-from training.parallel.exchange import ParallelConfig
-from training.parallel.strategy import OptimizerStates
+from training.parallel.exchange import OptimizerStates, ParallelConfig
 from training.runs.checkpoint_store import flatten_optimizers
 
 
@@ -204,11 +203,8 @@ def test_another_number_of_optimiser_states_is_refused(checkpoints, small_split)
     assert description["format_version"] == 1
     assert "optimizer_states" not in description
     write_json(path, description | {"format_version": 2, "optimizer_states": 4}, "part of a folder")
-    with pytest.raises(InputError, match=r"\.json: optimizer_states is 4; this run has 1$"):
+    with pytest.raises(InputError, match=r"\.json: .* has 4, this run 1; start 4 processes$"):
         checkpoints.restore(make_trainer())
-    alone = make_trainer(parallel=ParallelConfig(combine="adasum"))
-    with pytest.raises(InputError, match="has 4, this run 1; start 4 processes"):
-        checkpoints.restore(alone)
 
 
 class OfTwoRanks(OptimizerStates):

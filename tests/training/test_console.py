@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from configs.toml_file import RunConfig
+from configs.options import RunConfig
 from data_utils.corpus import open_corpus
 from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained

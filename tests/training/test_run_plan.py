@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from configs.toml_file import RunConfig
+from configs.options import RunConfig
 from data_utils.lanes import TextClock
 from mlstm_sentiment.errors import InputError
 

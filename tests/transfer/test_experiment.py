@@ -23,7 +23,7 @@ from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
-from transfer import experiment
+from transfer import experiment, plots
 from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accuracy, tfidf_accuracy
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
@@ -141,7 +141,7 @@ def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):
 
 def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, sets, monkeypatch):
     drawn = []
-    monkeypatch.setattr(experiment, "save_png", lambda figure, path: drawn.append(figure.axes[0]))
+    monkeypatch.setattr(plots, "save_png", lambda figure, path: drawn.append(figure.axes[0]))
     save_model(tmp_path / "model", telling_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "model")
     pooling = ("mean", "last")

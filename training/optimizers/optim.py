@@ -5,7 +5,7 @@ Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
@@ -199,19 +199,20 @@ def make_optimizers(
 def _make_optimizer(
     name: str, parameters: Sequence[nn.Parameter], config: OptimConfig
 ) -> torch.optim.Optimizer:
-    decay = config.weight_decay
+    settings: dict[str, Any] = {"betas": BETAS, "weight_decay": config.weight_decay}
     if config.fused == "apex":
         from .nvidia_apex import make_fused
 
-        return make_fused(name, parameters, betas=BETAS, weight_decay=decay)
+        return make_fused(name, parameters, settings)
     if name == "lamb":
         from .lamb import make_lamb
 
-        return make_lamb(parameters, betas=BETAS, weight_decay=decay)
+        return make_lamb(parameters, **settings)
     if name == "sgd":
-        return make_sgd(parameters, decay, fused=parameters[0].device.type == "cuda")
+        fused = parameters[0].device.type == "cuda"
+        return make_sgd(parameters, config.weight_decay, fused=fused)
     kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=0.0, betas=BETAS, weight_decay=decay, fused=True)
+    return kind(parameters, lr=0.0, fused=True, **settings)
 
 
 def make_sgd(

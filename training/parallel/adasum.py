@@ -12,21 +12,20 @@ computed by only one rank, so all ranks end with the same bits, whatever their h
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from mlstm_sentiment.errors import InputError
-from model.layers.language_model import LanguageModel
 from model.state import IGNORED
 
 from .batch import Batch
 from .distributed import World
-from .strategy import Exchange, OptimizerStates, broadcast_parameters
+from .exchange import Exchange, OptimizerStates
 
 _TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -35,13 +34,17 @@ PIECE = 2**20  # elements of a tensor that are in float64 at a time
 class AdasumExchange(Exchange):
     """Adasum of the steps that each rank's optimiser makes from its own gradients."""
 
-    def __init__(self, model: LanguageModel, world: World):
+    def __init__(self, parameters: Iterable[nn.Parameter], world: World):
         """Raise InputError unless the ranks are a power of two."""
-        super().__init__(model, world)
-        _check_pairs(world.size)
-        self.adasum = Adasum(world)
-        self.states = AdasumStates(world)
-        broadcast_parameters(model)
+        super().__init__(world)
+        if world.size & (world.size - 1):
+            raise InputError(
+                "parallel.combine adasum combines ranks in pairs, until one is left: start a power "
+                f"of two of processes, not {world.size}"
+            )
+        self._weights = [parameter.detach() for parameter in parameters]
+        self.adasum = Adasum(world.rank, world.size)
+        self.states = OptimizerStates(world.size, world.rank)
 
     @property
     def sent_bytes(self) -> float:
@@ -61,44 +64,23 @@ class AdasumExchange(Exchange):
         return overflow
 
     @contextmanager
-    def update(self) -> Iterator[None]:
+    def during_update(self) -> Iterator[None]:
         """Combine the optimisers' steps; all ranks have equal weights before and after."""
-        weights = [parameter.detach() for parameter in self.model.parameters()]
-        before = [weight.clone() for weight in weights]
+        before = [weight.clone() for weight in self._weights]
         yield
-        steps = [weight - old for weight, old in zip(weights, before, strict=True)]
+        steps = [weight - old for weight, old in zip(self._weights, before, strict=True)]
         self.clock.begin()
         self.adasum.combine_(steps)
         self.clock.end()
-        for weight, old, step in zip(weights, before, steps, strict=True):
+        for weight, old, step in zip(self._weights, before, steps, strict=True):
             torch.add(old, step, out=weight)
-
-
-def _check_pairs(ranks: int) -> None:
-    """Raise InputError unless the number of ranks is a power of two."""
-    if ranks & (ranks - 1):
-        raise InputError(
-            f"parallel.combine adasum combines ranks in pairs, until one is left: start a power of "
-            f"two of processes, not {ranks}"
-        )
-
-
-class AdasumStates(OptimizerStates):
-    def __init__(self, world: World):
-        super().__init__(world.size, world.rank)
-
-    def reason_against(self, saved: int) -> str:
-        return (
-            f"under Adasum each rank has its own optimiser state; the checkpoint has {saved}, this "
-            f"run {self.count}; start {saved} processes"
-        )
 
 
 class Adasum:
     """Combines the ranks' tensors."""
 
-    def __init__(self, world: World):
-        self.ranks, self.rank = world.size, world.rank
+    def __init__(self, rank: int, ranks: int):
+        self.rank, self.ranks = rank, ranks
         self.sent_bytes = 0.0  # by this rank
 
     def combine_(self, tensors: Sequence[Tensor]) -> None:

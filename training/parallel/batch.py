@@ -43,12 +43,6 @@ def copied(tensor: Tensor, device: torch.device) -> Tensor:
     return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
 
 
-def padded(tensor: Tensor, lanes: int, value: float = 0) -> Tensor:
-    """Return [..., B, n] with so many lanes, the additional ones filled with a value."""
-    missing = lanes - tensor.shape[-2]
-    return torch.nn.functional.pad(tensor, (0, 0, 0, missing), value=value) if missing else tensor
-
-
 def _idle(window: WindowBatch) -> WindowBatch:
     return window._replace(
         tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),

@@ -1,6 +1,6 @@
 """The mean of all ranks' gradients, sent during backward in buckets, or after it in one piece."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -9,16 +9,15 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 
 from .distributed import World
-from .strategy import Clock, Exchange, broadcast_parameters, gradients_of, ring_bytes
+from .exchange import Clock, Exchange, gradients_of, ring_bytes
 
-LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
+_LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
 
 
-class BucketSender:
+class _BucketSender:
     """Sends buckets of gradients and counts what it sends and waits for.
 
     DDP keeps the sender in C++, as the state of its hook, where Python's garbage collector does not
@@ -26,9 +25,8 @@ class BucketSender:
     group and gloo's threads, which sometimes abort when the interpreter exits.
     """
 
-    def __init__(self, world: World, dtype: torch.dtype):
-        self.ranks, self.dtype = world.size, dtype
-        self.clock = Clock(world.device)
+    def __init__(self, ranks: int, dtype: torch.dtype, clock: Clock):
+        self.ranks, self.dtype, self.clock = ranks, dtype, clock
         self.payload = 0  # bytes that this rank has put into all-reduces
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
@@ -51,23 +49,22 @@ class BucketedExchange(Exchange):
 
     def __init__(
         self,
-        model: LanguageModel,
+        leaves: PerGateParameters,
         world: World,
-        sender: BucketSender,
+        dtype: torch.dtype,
         bucket_cap_mb: float,
-        loss_of_one_token: LossOfOneToken,
+        loss_of_one_token: _LossOfOneToken,
     ):
-        super().__init__(model, world)
-        self.sender, self.clock = sender, sender.clock
-        self.leaves = model.per_gate_parameters()
+        super().__init__(world)
+        self.sender, self.leaves = _BucketSender(world.size, dtype, self.clock), leaves
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all), bucket_cap_mb=bucket_cap_mb, gradient_as_bucket_view=True
         )
         self._rehearse(loss_of_one_token)
         # Registered only now, so that the sender does not count DDP's first gradients.
-        self.ddp.register_comm_hook(sender, type(sender).send)
+        self.ddp.register_comm_hook(self.sender, _BucketSender.send)
 
-    def _rehearse(self, loss_of_one_token: LossOfOneToken) -> None:
+    def _rehearse(self, loss_of_one_token: _LossOfOneToken) -> None:
         """Send the gradients of one token, so that every step has the same layout of buckets.
 
         After sending the first gradients, DDP changes the layout to their order. gloo adds three
@@ -109,11 +106,10 @@ class _Leaves(nn.Module):
 class FlatExchange(Exchange):
     """Nothing is sent while backward computes."""
 
-    def __init__(self, model: LanguageModel, world: World, dtype: torch.dtype):
-        super().__init__(model, world)
-        self.dtype = dtype
+    def __init__(self, parameters: Sequence[nn.Parameter], world: World, dtype: torch.dtype):
+        super().__init__(world)
+        self._parameters, self.dtype = parameters, dtype
         self.payload = 0  # bytes that this rank has put into all-reduces
-        broadcast_parameters(model)
 
     @property
     def sent_bytes(self) -> float:
@@ -127,7 +123,7 @@ class FlatExchange(Exchange):
         self.clock.end()
 
     def _send(self) -> None:
-        gradients = gradients_of(self.model)
+        gradients = gradients_of(self._parameters)
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         travelling = flat.to(self.dtype)
         self.payload += travelling.nbytes

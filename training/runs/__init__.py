@@ -1,1 +1,1 @@
-"""The folder of a run: locked, written, saved, resumed and packed."""
+"""The folder of a run: locked, written, saved and resumed."""

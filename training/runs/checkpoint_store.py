@@ -148,10 +148,7 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
 
 def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
     """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
-    expected = module.state_dict()
-    tensors = load_tensors(path, like=expected)
-    check_tensors(path, tensors, expected, authority)
-    module.load_state_dict(tensors)
+    module.load_state_dict(load_tensors(path, module.state_dict(), authority=authority))
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
@@ -175,23 +172,17 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
 
 
 def restore_optimizers(optimizers: Sequence[torch.optim.Optimizer], path: Path) -> None:
-    """Put back the tensors of a file; InputError as for `load_tensors` and `load_optimizers`."""
-    tensors = load_tensors(path, like=flatten_optimizers(optimizers))
-    load_optimizers(optimizers, tensors, path)
+    """Restore the tensors that `flatten_optimizers` returned; the optimisers keep their settings.
 
-
-def load_optimizers(
-    optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], source: Path
-) -> None:
-    """Restore tensors that `flatten_optimizers` returned; the optimisers keep their settings.
-
-    Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
-    read and write beyond a tensor that is too small.
+    Raises InputError if the file's do not fit these optimisers: a kernel would read and write
+    beyond a tensor that is too small.
     """
-    needed = {name: t for name, t in tensors.items() if name.split(".")[-1] not in _DISPLAY_ONLY}
-    check_tensors(source, needed, flatten_optimizers(optimizers), "the optimiser has")
+    expected = flatten_optimizers(optimizers)
+    saved = load_tensors(path, expected)
+    needed = {name: t for name, t in saved.items() if name.split(".")[-1] not in _DISPLAY_ONLY}
+    check_tensors(path, needed, expected, "the optimiser has")
     never_negative = {name for name in needed if name.split(".")[-1] in _NEVER_NEGATIVE}
-    check_not_negative(source, needed, never_negative)
+    check_not_negative(path, needed, never_negative)
     for name, tensor in _named_tensors(optimizers):
         tensor.copy_(needed[name])
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):

@@ -1,13 +1,19 @@
 """The folder of a run: its name, its settings, its parts, the lock on it."""
 
+import difflib
 import os
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from itertools import count
 from pathlib import Path
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
+import tomli_w
+
+from mlstm_sentiment.bounds import fill
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import MODEL_FILES
 from mlstm_sentiment.files.storage import (
@@ -17,9 +23,7 @@ from mlstm_sentiment.files.storage import (
     lock_folder,
     recover_folders,
 )
-from mlstm_sentiment.files.writer import check_folder, check_output
-
-from .settings import read_keys
+from mlstm_sentiment.files.writer import check_folder, check_output, write_content
 
 TRAINING_FILE = "training.json"  # in a checkpoint
 LANES_FILE = "lanes.safetensors"  # in one of pretraining
@@ -39,6 +43,9 @@ KINDS = {
 }
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
+_MOST_BYTES = 1 << 14  # of a config, ten times ours; tomllib takes time quadratic in a key's dots
+
+_Settings = TypeVar("_Settings")
 _Directory = TypeVar("_Directory", bound="RunDirectory")
 
 
@@ -92,7 +99,7 @@ class RunDirectory:
 
     def check_kind(self) -> None:
         """Raise InputError if the run in the folder is of another kind."""
-        keys = read_keys(self.config)
+        keys = _parsed(self.config, None)
         for key, kind in KINDS.items():
             if key in keys and self.KEY not in keys:
                 raise InputError(f"{self.folder}: is the run of {kind}; name another folder")
@@ -175,3 +182,62 @@ def await_visible(path: Path) -> None:
 def _is_listed(path: Path) -> bool:
     """List the folder: unlike a query for the file, that is not answered from a cache."""
     return path.parent.is_dir() and path.name in os.listdir(path.parent)
+
+
+def read_toml(path: Path, kind: type[_Settings], shipped: Path | None = None) -> _Settings:
+    """Read a TOML file into a dataclass of dataclasses.
+
+    shipped: the folder of our files of this kind. Raises InputError for a missing file (and
+    suggests a similar name, next to it or in `shipped`) or a malformed one, an unknown key (and
+    suggests the nearest one), a missing key, or a value of the wrong type or range.
+    """
+    return fill(kind, _parsed(path, shipped), path)
+
+
+def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
+    try:
+        size = path.stat().st_size
+        if size > _MOST_BYTES:
+            raise InputError(f"{path}: {size:,} bytes; a config has {_MOST_BYTES:,} at most")
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
+    except IsADirectoryError as error:
+        raise InputError(f"{path}: a folder; name a TOML file in it") from error
+    # tomllib raises ValueError for a number with more digits than Python converts.
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not TOML ({error})") from error
+
+
+def _near(path: Path, shipped: Path | None) -> str:
+    """Return the end of an error: the file likely meant instead of a missing one, or ""."""
+    folders = [path.parent] if shipped is None else [shipped, path.parent]
+    configs = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
+    near = difflib.get_close_matches(path.stem, configs, n=1)
+    return f"; did you mean {os.path.relpath(configs[near[0]])}?" if near else ""
+
+
+def save_toml(path: Path, settings: Any) -> None:
+    """Write a dataclass of dataclasses; a key that is None is left out."""
+    content = tomli_w.dumps(_plain(asdict(settings)))
+    write_content(path, content, None)
+
+
+def _plain(section: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, value in section.items():
+        if isinstance(value, dict):
+            plain[key] = _plain(value)
+        elif value is not None:
+            plain[key] = _in_utf8(value) if isinstance(value, Path) else value
+    return plain
+
+
+def _in_utf8(path: Path) -> str:
+    """Return a path as text for TOML, in any locale."""
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: its name is not UTF-8, so a config cannot hold it; rename it"
+        ) from error

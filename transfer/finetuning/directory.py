@@ -26,8 +26,14 @@ from training.runs.checkpoint_store import (
     restore_weights,
 )
 from training.runs.rows import keep_rows, read_rows
-from training.runs.run_directory import HEADS_FILE, RunDirectory, lock_new_run, lock_run
-from training.runs.settings import read_toml, save_toml
+from training.runs.run_directory import (
+    HEADS_FILE,
+    RunDirectory,
+    lock_new_run,
+    lock_run,
+    read_toml,
+    save_toml,
+)
 
 from .config import FinetuningConfig
 from .task import Task

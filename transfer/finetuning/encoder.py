@@ -18,9 +18,9 @@ from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import features_in_order
 from model.kernels.triton.graphs import without_graphs
+from model.layers.cross_entropy import linear_cross_entropy
 from model.layers.language_model import LanguageModel, Weights
 from model.state import IGNORED, State
-from training.objective import linear_cross_entropy
 
 BLOCK = 128  # tokens per call without a gradient
 

@@ -21,9 +21,10 @@ from model.inference.weights import LoadedModel, load_model
 from training.runs.rows import RowWriter
 from training.runs.signals import StopRequest
 
-from ..experiment import SPLITS, describe_model
+from ..experiment import describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
+from ..regression import SPLITS
 from ..unit_auc import per_unit_auc, per_unit_limit
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory

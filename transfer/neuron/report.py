@@ -1,13 +1,14 @@
 """What a study of one unit found: its verdict, its table, its figures, all from neuron.json."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from mlstm_sentiment.files.writer import check_folder, check_output, make_folder
-from model.layers.cells import layer_of
+from model.layers.language_model import layer_of
 
 from ..plots import (
     SMALL,
@@ -15,8 +16,7 @@ from ..plots import (
     draw_by_units,
     draw_histogram,
     draw_ranking,
-    drawing,
-    save_png,
+    write_pictures,
 )
 from ..summary import is_above, percent
 
@@ -29,9 +29,8 @@ def write_figures(results: Results, folder: Path) -> Path:
     A figure that cannot be drawn is logged and left out: the study is in neuron.json.
     """
     make_folder(folder)
-    for name, draw in FIGURES.items():
-        with drawing(file := folder / f"{name}.png"):
-            save_png(draw(results), file)
+    drawn = {f"{name}.png": partial(draw, results) for name, draw in FIGURES.items()}
+    write_pictures(folder, drawn)
     return folder
 
 
@@ -47,14 +46,16 @@ FIGURES: dict[str, Callable[[Results], Figure]] = {
         results["histogram"],
         results["neuron"]["index"],
         SMALL,
-        cell=_cell(results),
+        state=layer_of(_cell(results)).feature,
         polarity=results["neuron"]["polarity"],
         cut=results["neuron"]["cut"],
     ),
     "ranking": lambda results: draw_ranking(results["ranking"], results["neuron"]["index"]),
     "by_units": lambda results: draw_by_units(results["by_units"], results["baselines"]),
     "by_labels": lambda results: draw_by_labels(
-        results["by_labels"], results["baselines"], finetuned=_finetuned(results)
+        results["by_labels"],
+        results["baselines"],
+        finetuned="finetuned_from" in results["model"]["provenance"],
     ),
 }
 
@@ -140,8 +141,3 @@ def moving_words(results: Results, most: int = 5) -> list[tuple[str, list[str]]]
 
 def _cell(results: Results) -> str:
     return str(results["model"]["architecture"].get("cell", "mlstm"))
-
-
-def _finetuned(results: Results) -> bool:
-    """Return whether the model's provenance names one that it was fine-tuned from."""
-    return "finetuned_from" in results["model"]["provenance"]

@@ -15,10 +15,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_json
 
 from ..experiment import (
-    SPLITS,
-    Transfer,
     describe_model,
-    describe_regression,
     describe_task,
     fit_transfer,
     measure_baselines,
@@ -26,7 +23,14 @@ from ..experiment import (
 )
 from ..features import FeatureCache
 from ..plots import unit_histogram
-from ..regression import accuracy_on, check_classes, regress_on_unit
+from ..regression import (
+    SPLITS,
+    Transfer,
+    accuracy_on,
+    check_classes,
+    describe_transfer,
+    regress_on_unit,
+)
 from ..task import StudyOptions, check_seeds
 from .ablation import accuracy_by_units, round_counts, without_unit
 from .label_efficiency import label_efficiency
@@ -129,7 +133,7 @@ def _transferred(
             "chosen": "weight" if options.neuron is None else "name",
             **described,
         },
-        "all_units": {"units": train.features.shape[1], **describe_regression(transfer)},
+        "all_units": {"units": train.features.shape[1], **describe_transfer(transfer)},
         "alone": {
             "c": alone.regression.c,
             "val_accuracy": alone.regression.val_accuracy,

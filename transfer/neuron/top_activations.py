@@ -63,7 +63,7 @@ def find_top_activations(
         "limit": traced.ranges()[0],
         "texts": {
             kind: [
-                {"value": float(values[row]), **_end_of_text(traces[row], row, test)}
+                {"value": float(values[row]), **_piece(traces[row], row, test, -_TEXT_WINDOW, None)}
                 for row in chosen
             ]
             for kind, chosen in kinds.items()
@@ -150,13 +150,9 @@ def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, lis
     }
 
 
-def _end_of_text(trace: UnitTrace, row: int, test: LabelledSet) -> dict[str, Any]:
-    return _piece(trace, row, test, max(len(trace.text) - _TEXT_WINDOW, 0), len(trace.text))
-
-
 def _moment(trace: UnitTrace, jump: Jump, test: LabelledSet) -> dict[str, Any]:
     before, after = CONTEXT
-    start, stop = max(jump.start - before, 0), min(jump.stop + after, len(trace.text))
+    start, stop = max(jump.start - before, 0), jump.stop + after
     word, offset = trace.text[jump.start : jump.stop].strip(), jump.start - start
     return {
         "word": word,
@@ -166,8 +162,11 @@ def _moment(trace: UnitTrace, jump: Jump, test: LabelledSet) -> dict[str, Any]:
     }
 
 
-def _piece(trace: UnitTrace, row: int, test: LabelledSet, start: int, stop: int) -> dict[str, Any]:
-    """Return some characters of a text with their values; rows count from 1."""
+def _piece(
+    trace: UnitTrace, row: int, test: LabelledSet, start: int, stop: int | None
+) -> dict[str, Any]:
+    """Return some characters of a text, as a slice, with their values; rows count from 1."""
+    start, stop, _ = slice(start, stop).indices(len(trace.text))
     return {
         "row": row + 1,
         "label": test.classes[test.labels[row]],

@@ -14,7 +14,7 @@ class Forward : Pass {
     my.member.meet();
     for (int64_t t = 0; t < w.T; ++t) {
       split_blocks([&](int64_t block) { multiply(t, block); });
-      split_blocks([&](int64_t block) { advance(t, block); });
+      split_blocks([&](int64_t block) { update_state(t, block); });
     }
     for_my_blocks([&](int64_t block) { end(block); });
   }
@@ -56,7 +56,7 @@ class Forward : Pass {
   }
 
   // z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c)
-  void advance(int64_t t, int64_t block) {
+  void update_state(int64_t t, int64_t block) {
     for (int64_t gate = 0; gate < 4; ++gate) {
       product(w.wide, K, panels.of_h(block, gate),
               block < last_block() ? panels.of_h(block + 1, gate)

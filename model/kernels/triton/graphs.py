@@ -225,7 +225,7 @@ _shared_graphs = Graphs()  # of all threads
 _shared_inference_graphs = InferenceGraphs()
 
 
-class Choice(threading.local):
+class _Choice(threading.local):
     """The arguments of `captured_by` in this thread."""
 
     is_set = False
@@ -233,7 +233,7 @@ class Choice(threading.local):
     inference: InferenceGraphs | None = None
 
 
-_choice = Choice()
+_choice = _Choice()
 
 
 @contextmanager

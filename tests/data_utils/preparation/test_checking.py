@@ -36,7 +36,7 @@ def test_a_changed_bit_is_named(folder, name, place):
 
 def test_a_review_that_begins_elsewhere_is_named_also_where_nothing_marks_its_beginning(tmp_path):
     (tmp_path / "in.txt").write_text("one\ntwo\nthree\nfour\n")
-    whole = Preparation(split=(1, 0, 0), profile="raw")
+    whole = Preparation(split=(1, 0, 0), text_profile="raw")
     prepare_corpus([tmp_path / "in.txt"], tmp_path / "out", whole)
     offsets = np.fromfile(tmp_path / "out/train.offsets", "<i8")
     offsets[2] += 1

@@ -19,7 +19,6 @@ from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation
 from data_utils.preparation.preparation import PieceSizes, Preparation, _split_counts
 from data_utils.preparation.runs import _keys_of
-from data_utils.preparation.vocabulary import VocabularyConfig
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
@@ -71,7 +70,8 @@ def test_every_part_of_the_work_shows_its_progress_to_the_end(tmp_path, source):
         prepare_corpus(
             [source],
             tmp_path / "out",
-            vocabulary=VocabularyConfig(tokenizer="bpe", size=320),
+            tokenizer="bpe",
+            vocabulary_size=320,
             pieces=MANY_BLOCKS,
         )
     shown = terminal.getvalue()
@@ -184,7 +184,7 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, sou
 
 
 def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
-    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
+    settings = {"pieces": MANY_BLOCKS, "keep_order": True, "split": (1, 0, 0)}
     interrupt_while_sorting(source, tmp_path / "out", **settings)
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     change_unnoticed(source, b"review", b"REVIEW")
@@ -210,7 +210,7 @@ def test_an_interruption_of_the_final_removal_of_blocks_continues(tmp_path, sour
 
 
 @pytest.mark.parametrize(
-    "before", [{"profile": "raw"}, {"seed": 7}, {"shuffle": False}, {"deduplicate": True}]
+    "before", [{"text_profile": "raw"}, {"seed": 7}, {"keep_order": True}, {"deduplicate": True}]
 )
 def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, before):
     prepare_corpus([source], tmp_path / "whole")
@@ -239,13 +239,13 @@ def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path, source, mon
     assert meta["reading"]["records"] == len(texts)
 
 
-@pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
-def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
+@pytest.mark.parametrize("tokenizer", ["bytes", "bpe"])
+def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, tokenizer):
     folder = tmp_path / "data"
     folder.mkdir()
     source = write_texts(folder / "in.jsonl", TEXTS)
     (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
-    settings = {"vocabulary": VocabularyConfig(tokenizer=vocabulary, size=320)}
+    settings = {"tokenizer": tokenizer, "vocabulary_size": 320}
     interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):
@@ -260,7 +260,7 @@ UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
 def test_what_strict_reading_refused_continues_without_it(tmp_path):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
-    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
+    settings = {"pieces": MANY_BLOCKS, "keep_order": True, "split": (1, 0, 0)}
     with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
         prepare_corpus([source], tmp_path / "out", strict=True, **settings)
     assert not (tmp_path / "out").exists()
@@ -352,7 +352,7 @@ def test_the_first_of_duplicates_keeps_its_place(tmp_path):
     ]
     for at_once in (1, 1000):
         output = tmp_path / f"out{at_once}"
-        settings = {"shuffle": False, "split": (1, 0, 0), "profile": "raw"}
+        settings = {"keep_order": True, "split": (1, 0, 0), "text_profile": "raw"}
         pieces = PieceSizes(digests=at_once, block_bytes=60)
         prepare_corpus(sources, output, deduplicate=True, pieces=pieces, **settings)
         assert bytes(open_corpus(output).splits["train"].tokens) == b"abcdef"
@@ -360,7 +360,7 @@ def test_the_first_of_duplicates_keeps_its_place(tmp_path):
 
 def test_the_order_of_the_input_can_be_kept(tmp_path, source):
     pieces = PieceSizes(block_bytes=700, sorted_bytes=900)
-    prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1), pieces=pieces)
+    prepare_corpus([source], tmp_path / "out", keep_order=True, split=(8, 1, 1), pieces=pieces)
     corpus = open_corpus(tmp_path / "out")
     reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     assert reviews == [text_profile("openai").encode(text) for text in TEXTS]

@@ -38,8 +38,8 @@ TEXTS = [review.text for review in synthetic_reviews(300, seed=8)] + EXTRA
 
 
 def prepare_corpus(inputs, output, workers=1, tokenizer="bpe", size=330, sample=20_000, **settings):
-    config = VocabularyConfig(tokenizer=tokenizer, size=size, sample_bytes=sample)
-    settings = {"split": (8, 1, 1), "vocabulary": config, **settings}
+    vocabulary = {"tokenizer": tokenizer, "vocabulary_size": size, "tokenizer_sample": sample}
+    settings = {"split": (8, 1, 1), **vocabulary, **settings}
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 
@@ -63,11 +63,8 @@ def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path, monkeypatch):
 
     monkeypatch.setattr("data_utils.preparation.runs._write_run", write_with_an_empty_review)
     path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "the last"])
-    config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
-    settings = Preparation(
-        split=(len(TEXTS), 0, 1), vocabulary=config, profile="tweet", shuffle=False
-    )
-    meta = preparation.prepare_corpus([path], tmp_path / "out", settings)
+    settings = {"split": (len(TEXTS), 0, 1), "text_profile": "tweet", "keep_order": True}
+    meta = prepare_corpus([path], tmp_path / "out", **settings)
     assert meta["splits"]["test"]["reviews"] == 1
     assert reviews_in(tmp_path / "out", "test") == [b""]
 
@@ -183,9 +180,9 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"size": 257}, "--vocabulary-size 257"),
-        ({"size": 65_537}, "--vocabulary-size 65537"),
-        ({"sample_bytes": 0}, "--tokenizer-sample 0"),
+        ({"vocabulary_size": 257}, "--vocabulary-size 257"),
+        ({"vocabulary_size": 65_537}, "--vocabulary-size 65537"),
+        ({"tokenizer_sample": 0}, "--tokenizer-sample 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
         ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "its tokens are bytes; use"),
     ],

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from model.kernels.window import look_up
 from model.layers.language_model import build_model
+from model.state import look_up
 from tests.support.cells import config_of
 from training.objective import Objective
 

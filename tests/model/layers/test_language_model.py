@@ -7,9 +7,8 @@ import torch
 
 from mlstm_sentiment.engine.architecture import Cell
 from mlstm_sentiment.errors import InputError
-from model.layers.cells import layer_of
 from model.layers.config import ModelConfig
-from model.layers.language_model import LanguageModel, build_model
+from model.layers.language_model import LanguageModel, build_model, layer_of
 from model.layers.mlstm import apply_weight_norm
 from tests.support.cells import config_of
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from mlstm_sentiment.errors import InputError
+from model.kernels.amx import library
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training import precision
@@ -65,7 +66,7 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monkeypatch, own, other):
     is_fast, on_tiles = own
     monkeypatch.setattr(precision, "has_fast_bf16", lambda device: is_fast)
-    monkeypatch.setattr(precision, "runs_on_tiles", lambda matrix: on_tiles)
+    monkeypatch.setattr(library, "runs_on_tiles", lambda matrix: on_tiles)
     alike = is_fast and other[0] and on_tiles == other[1]
     expected = torch.bfloat16 if alike else torch.float32
     assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected

@@ -23,7 +23,7 @@ from training.parallel.distributed import (
     launched,
     own_part,
 )
-from training.parallel.strategy import OptimizerStates
+from training.parallel.exchange import OptimizerStates
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 

@@ -19,11 +19,10 @@ from training.parallel.exchange import (
     MOST_MEGABYTES,
     MOST_SHARE,
     ParallelConfig,
-    make_exchange,
 )
 from training.parallel.shares import apportion, rebalanced_shares, with_shares
-from training.parallel.strategy import broadcast_parameters
 from training.precision import make_loss_scaler
+from training.trainer import make_exchange
 
 CPU = torch.device("cpu")
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()
@@ -108,18 +107,12 @@ def test_a_single_process_sends_nothing():
     assert alone.clock.lap() == 0
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        broadcast_parameters,
-        lambda model: make_exchange(model, ParallelConfig(flat=True), World(1, 2, CPU), sum_of),
-    ],
-)
-def test_all_ranks_begin_with_the_weights_of_the_main_one(begin):
+@pytest.mark.parametrize("way", [{"flat": True}, {"combine": "adasum"}])
+def test_all_ranks_begin_with_the_weights_of_the_main_one(way):
     main, model = (build_model(ModelConfig(hidden_size=8), seed=seed) for seed in (0, 1))
     sent = iter(main.parameters())
     with among_peers(1, 2, broadcast=lambda tensor, _: tensor.copy_(next(sent))):
-        begin(model)
+        make_exchange(model, ParallelConfig(**way), World(1, 2, CPU), sum_of)
     for own, of_main in zip(model.parameters(), main.parameters(), strict=True):
         assert torch.equal(own, of_main)
 

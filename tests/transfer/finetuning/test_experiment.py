@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from configs.options import RunOptions
+from configs.options import RunConfig, RunOptions
 from configs.run import resolve_run
-from configs.toml_file import RunConfig
 from data_utils.labelled import LabelledSet
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.errors import InputError
@@ -30,7 +29,7 @@ from tests.support.terminal import Terminal
 from tests.support.trainers import ALONE
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from training.runs.rows import read_rows
-from training.runs.settings import save_toml
+from training.runs.run_directory import save_toml
 from transfer.features import FeatureCache
 from transfer.finetuning import experiment
 from transfer.finetuning.config import FinetuningConfig

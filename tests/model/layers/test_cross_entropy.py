@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from model.layers.cross_entropy import linear_cross_entropy, rows_at_once
 from model.state import IGNORED
 from tests.model.kernels.amx.emulation import emulate_tiles
-from training.objective import linear_cross_entropy, rows_at_once
 
 
 def make_inputs(dtype, N=50, H=12, V=256):
