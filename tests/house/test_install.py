@@ -47,6 +47,7 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
+@pytest.mark.long
 def test_the_weights_travel_with_their_licence(installed):
     (info,) = installed.glob("*.dist-info")
     metadata = (info / "METADATA").read_text()

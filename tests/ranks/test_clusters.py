@@ -319,10 +319,6 @@ def test_the_trainjob_is_what_it_should_be():
     runtime, job = TRAINJOB.split("\n---\n")
     for part, kind in ((runtime, "TrainingRuntime"), (job, "TrainJob")):
         assert f"\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: {kind}\n" in f"\n{part}"
-        for line in part.splitlines():
-            assert "\t" not in line
-            assert (len(line) - len(line.lstrip(" "))) % 2 == 0, line
-            assert re.match(r" *(- )?(- \S|\S+:( |$)|--|#|$)", line), line
     assert "\n  name: mlstm\n" in runtime
     assert "\n    name: mlstm\n" in job  # runtimeRef
     grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", runtime)[1])
