@@ -1,6 +1,7 @@
 """Small corpora and models that many tests share."""
 
 import errno
+import gc
 import json
 import os
 import runpy
@@ -44,6 +45,11 @@ settings.load_profile("default")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the longest tests first, so that no worker waits for another at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of every later collection of garbage what has been imported: it stays."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

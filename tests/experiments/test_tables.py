@@ -44,35 +44,6 @@ def test_only_pages_that_exist_are_recorded():
     assert set(FROZEN) <= set(PAGES)
 
 
-@pytest.mark.parametrize(
-    ("printed", "recorded", "same"),
-    [
-        ("78.0", ["a.json#b", 77.9681], True),
-        ("78.1", ["a.json#b", 77.9681], False),
-        ("1,234", ["a.json#b", 1233.6], True),
-        ("+0.029", ["a.json#b", 0.0288], True),
-        ("-0.029", ["a.json#b", 0.0288], False),
-        ("4.0e-03", ["a.json#b", 0.00396], True),
-        ("5e-05", ["a.json#b", 0.000047], True),
-        ("0.861", "0.861", True),
-        ("0.86", "0.861", False),
-    ],
-)
-def test_a_printed_number_is_the_recorded_one_rounded(printed, recorded, same):
-    assert frozen.agrees(printed, recorded) == same
-
-
-def test_numbers_are_those_of_tables_that_no_code_makes(tmp_path, monkeypatch):
-    page = (
-        "Text with 1.5.\n| unit 410 | 78.0 (76.0 to 79.8) | `w2_h64`, -0.1 |\n```\n| 7 |\n```\n"
-        "<!-- made: a.b -->\n| 9.9 |\n<!-- /made -->\n| 1,024 | 4e-03 |\n"
-    )
-    (tmp_path / "page.md").write_text(page)
-    monkeypatch.setattr(frozen, "ROOT", tmp_path)
-    expected = ["410", "78.0", "76.0", "79.8", "-0.1", "1,024", "4e-03"]
-    assert frozen.numbers_on("page.md") == expected
-
-
 def test_a_page_is_filled_where_it_asks():
     page = (
         "---\n# made: tests.experiments.test_tables.shout a\nold\n# /made\n---\n"

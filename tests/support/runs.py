@@ -98,7 +98,7 @@ def is_ours(command):
     """Say whether a command is code, a script, or a module of the repository."""
     module = command[1] if command[0] == "-m" else ""
     is_file = command[0] == "-c" or command[0].endswith(".py")
-    return is_file or module.startswith(("experiments.", "tests.", "model"))
+    return is_file or module.startswith(("mlstm_sentiment", "experiments.", "tests.", "model"))
 
 
 def start(*command, env=None, streams=None):
@@ -230,7 +230,10 @@ def assert_refused(process, *words, code=2):
 
 
 def run_shell(command, cwd, timeout=300):
-    """Run a line of the README with this interpreter as `python`."""
+    """Run a line of the README with this interpreter as `python`.
+
+    In a process forked for it, unless it needs a shell.
+    """
     # An installation calls it mlstm-sentiment; in a checkout it is a module.
     command = command.replace("mlstm-sentiment ", "python -m mlstm_sentiment ", 1)
     words = shlex.split(command) if not set("|&;<>$`*") & set(command) else [""]

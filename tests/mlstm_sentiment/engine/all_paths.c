@@ -24,7 +24,7 @@ static StoredMatrix matrix(int64_t rows, int64_t columns, int gain) {
 }
 
 int main(void) {
-  enum { H = 100, E = 33, V = 256, L = 2, TEXTS = 40 };
+  enum { H = 100, E = 33, V = 256, L = 2, TEXTS = 24 };
   StoredLayer layers[L];
   for (int i = 0; i < L; i++) {
     int64_t in = i ? H : E;

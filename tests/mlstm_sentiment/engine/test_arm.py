@@ -12,6 +12,7 @@ COMPILERS = {"here": "gcc", "arm": "aarch64-linux-gnu-gcc"}
 EMULATOR = "qemu-aarch64"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     not all(map(shutil.which, (*COMPILERS.values(), EMULATOR))),
     reason="needs gcc-aarch64-linux-gnu and qemu-user (Debian)",

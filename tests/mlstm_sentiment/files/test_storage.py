@@ -91,21 +91,20 @@ def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path):
     assert contents(tmp_path) == [other, path]
 
 
-def test_json_must_be_an_object(tmp_path):
-    path = tmp_path / "a.json"
-    path.write_text("[1]")
-    with pytest.raises(InputError, match="expected a JSON object"):
-        read_json(path)
-
-
 @pytest.mark.parametrize(
     "content",
-    [b"{", b"\xff", b'{"a": ' + b"[" * 200_000, b'{"a":' * 200_000, b'{"a": %s}' % (b"1" * 5000)],
-    ids=["cut", "no UTF-8", "lists", "objects", "digits"],
+    [
+        *(b"[1]", b"{", b"\xff", b'{"a": ' + b"[" * 200_000, b'{"a":' * 200_000),
+        b'{"a": %s}' % (b"1" * 5000),
+    ],
+    ids=["no object", "cut", "no UTF-8", "lists", "objects", "digits"],
 )
 def test_what_is_no_json_is_refused(tmp_path, content):
     (tmp_path / "a.json").write_bytes(content)
-    with pytest.raises(InputError, match=r"a\.json: not JSON \(.*\); is the file damaged\?"):
+    damaged = r"a\.json: not JSON \(.*\); is the file damaged\?"
+    with pytest.raises(
+        InputError, match="expected a JSON object" if content == b"[1]" else damaged
+    ):
         read_json(tmp_path / "a.json")
 
 
