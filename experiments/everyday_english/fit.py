@@ -71,7 +71,7 @@ class Options:
 class Inputs(NamedTuple):
     """Texts as a head gets them."""
 
-    features: np.ndarray  # float16 [N, F]
+    features: np.ndarray | torch.Tensor  # [N, F]
     buckets: np.ndarray  # int64, of all texts, end to end
     starts: np.ndarray  # int64 [N + 1]
 
@@ -110,7 +110,7 @@ class Network(nn.Module):
         self.tilts = torch.tensor([STAR_WEIGHTS, NEUTRAL]) - 0.5
 
     def forward(self, inputs: Inputs, rows: np.ndarray, dropout: float = 0.0) -> torch.Tensor:
-        states = torch.from_numpy(np.asarray(inputs.features[rows])).float()
+        states = torch.as_tensor(inputs.features[rows]).float()
         states = nn.functional.dropout((states - self.center) / self.scale, dropout, self.training)
         sizes = inputs.starts[rows + 1] - inputs.starts[rows]
         ends = np.cumsum(sizes)
