@@ -25,7 +25,6 @@ from experiments.everyday_english.fit import (
     BUCKETS,
     SIDES,
     WARM_UP,
-    Inputs,
     Network,
     weights_of,
 )
@@ -128,7 +127,7 @@ class Tuner:
     def __init__(self, loaded: LoadedModel, network: Network, options: Options):
         self.loaded, self.network, self.options = loaded, network, options
         model = loaded.model
-        self.groups = [
+        self.groups: list[dict[str, Any]] = [
             {"params": [*model.parameters()], "lr": options.lr, "weight_decay": options.decay},
             {"params": [*network.affine.parameters()], "lr": options.head_lr, "weight_decay": 1e-4},
             {"params": [*network.bags.parameters()], "lr": options.bag_lr, "weight_decay": 1e-5},
@@ -141,7 +140,8 @@ class Tuner:
         tokens, bags = self.encode(examples)
         val_tokens, val_bags = self.encode(val)
         allowed = torch.tensor([ALLOWED[example.label] for example in examples]).bool()
-        weights = torch.tensor(weights_of(examples, options)).float()  # type: ignore[arg-type]
+        factors = {"grammar": options.grammar, "sst5_phrases": options.phrases}
+        weights = torch.tensor(weights_of(examples, options.reviews, factors)).float()
         optimizer = torch.optim.AdamW(self.groups, fused=True)
         steps = options.epochs * (len(examples) // options.batch)
         rate = torch.optim.lr_scheduler.LambdaLR(
@@ -156,8 +156,7 @@ class Tuner:
                 [tokens[row] for row in rows],
                 predicts=number % PREDICTED == 0,
             )
-            inputs = parts_of(states, bags, rows)
-            scores = network.train()(inputs, np.arange(len(rows)), options.dropout)
+            scores = network.train()(states, *bag_of(bags, rows), options.dropout)
             right = torch.logsumexp(scores.masked_fill(~allowed[rows], -1e9), 1)
             loss = -(right * weights[rows]).mean()
             optimizer.zero_grad()
@@ -200,22 +199,22 @@ class Tuner:
     ) -> None:
         """Print the accuracy on val, by group."""
         rows = np.arange(0, len(val), every)
-        order = rows[np.argsort([len(tokens[row]) for row in rows], kind="stable")]
+        order = rows[np.argsort([len(tokens[row]) for row in rows.tolist()], kind="stable")]
         stars = np.zeros((len(val), 5))
         with torch.inference_mode():
             for first in range(0, len(order), 256):
                 part = order[first : first + 256]
-                states, _ = states_of(self.loaded.model.eval(), [tokens[row] for row in part])
-                inputs = parts_of(states, bags, part)
-                stars[part] = self.network.eval()(inputs, np.arange(len(part))).exp().numpy()
-        print(summary_of([val[row] for row in rows], stars[rows]), flush=True)
+                states, _ = states_of(
+                    self.loaded.model.eval(), [tokens[row] for row in part.tolist()]
+                )
+                stars[part] = self.network.eval()(states, *bag_of(bags, part)).exp().numpy()
+        print(summary_of([val[row] for row in rows.tolist()], stars[rows]), flush=True)
 
 
-def parts_of(states: Tensor, bags: Sequence[np.ndarray], rows: np.ndarray) -> Inputs:
-    """Return the inputs of the head for these rows."""
-    parts = [bags[row] for row in rows]
-    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return Inputs(states, np.concatenate(parts), starts)  # type: ignore[arg-type]
+def bag_of(bags: Sequence[np.ndarray], rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the buckets of some texts, end to end, and how many each has."""
+    parts = [bags[row] for row in rows.tolist()]
+    return np.concatenate(parts), np.array(list(map(len, parts)))
 
 
 def states_of(

@@ -59,7 +59,7 @@ def main() -> None:
             engine.read(list(part.texts), ("last",), state="cell").features(("last",))
             for part in (train, val)
         ]
-        row = measured(*states, train.labels, val.labels)
+        row = measured(states[0], states[1], train.labels, val.labels)
         if options.clamp:
             row["clamp"] = clamped(engine, list(val.texts), states[0], row["units"][0]["axis"])
         print(name, row)
@@ -150,6 +150,7 @@ def clamped(engine: Engine, texts: list[str], states: np.ndarray, unit: int) -> 
 
     def bits(clamp: Clamp | None) -> float:
         reading = engine.read(texts, (), bits=True, clamp=clamp)
+        assert reading.bits is not None
         return float(reading.bits.sum() / reading.lengths.sum())
 
     base = bits(None)
