@@ -115,7 +115,7 @@ def main() -> None:
         folder, cache = options.output, options.texts / f"val_{options.model}.npz"
     else:
         classifier = with_network(options, val)
-        folder, cache = options.output / FOLDER, options.network / "val.npz"
+        folder, cache = options.output / FOLDER, options.network / f"val_{options.bits}.npz"
     inputs = inputs_of(classifier, val, cache)
     fits, shares = [dict(np.load(path / "fit.npz")) for path in options.fits], [*options.shares]
     former = None
@@ -174,9 +174,10 @@ def fit_of(head: Head) -> dict[str, np.ndarray]:
     """Return a head as a fit; with its n-grams, if they are in as many buckets."""
     steps = {name: array for step in head.steps[:2] for name, array in step.arrays().items()}
     bags = np.zeros((BUCKETS, 2), np.float32)
-    ngrams = ngrams_of(head)
-    if len(ngrams.weights) == BUCKETS:
-        bags[:, 0] = ngrams.weights.astype(np.float32) * ngrams.scale
+    for step in head.steps:
+        if isinstance(step, Ngrams) and len(step.weights) == BUCKETS:
+            bag = int(tuple(step.positive) == NEUTRAL)
+            bags[:, bag] += step.weights.astype(np.float32) * step.scale
     return {**steps, "bags": bags}
 
 
