@@ -8,7 +8,7 @@ All is linear before the softmax: the states, the n-grams of the two sides and t
 a weighted mean of fits (`ship.py`) is again a head of the same size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -75,6 +75,13 @@ class Inputs(NamedTuple):
     buckets: np.ndarray  # int64, of all texts, end to end
     starts: np.ndarray  # int64 [N + 1]
 
+    def of(self, rows: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+        """Return the states of some texts, their buckets end to end, and how many each has."""
+        sizes = self.starts[rows + 1] - self.starts[rows]
+        ends = np.cumsum(sizes)
+        places = np.arange(ends[-1]) - np.repeat(ends - sizes - self.starts[rows], sizes)
+        return torch.from_numpy(self.features[rows]).float(), self.buckets[places], sizes
+
 
 def main() -> None:
     options = command.parse(Options, __doc__)
@@ -109,13 +116,12 @@ class Network(nn.Module):
         nn.init.zeros_(self.bags.weight)
         self.tilts = torch.tensor([STAR_WEIGHTS, NEUTRAL]) - 0.5
 
-    def forward(self, inputs: Inputs, rows: np.ndarray, dropout: float = 0.0) -> torch.Tensor:
-        states = torch.from_numpy(np.asarray(inputs.features[rows])).float()
+    def forward(
+        self, states: torch.Tensor, buckets: np.ndarray, sizes: np.ndarray, dropout: float = 0.0
+    ) -> torch.Tensor:
         states = nn.functional.dropout((states - self.center) / self.scale, dropout, self.training)
-        sizes = inputs.starts[rows + 1] - inputs.starts[rows]
-        ends = np.cumsum(sizes)
-        places = np.arange(ends[-1]) - np.repeat(ends - sizes - inputs.starts[rows], sizes)
-        sums = self.bags(torch.from_numpy(inputs.buckets[places]), torch.from_numpy(ends - sizes))
+        starts = np.cumsum(sizes) - sizes
+        sums = self.bags(torch.from_numpy(buckets), torch.from_numpy(starts))
         odds = sums / torch.from_numpy(np.maximum(sizes, 1)).float().sqrt()[:, None]
         return torch.log_softmax(self.affine(states) + odds @ self.tilts, 1)
 
@@ -148,7 +154,8 @@ def begin(network: Network, classifier: SentimentClassifier) -> None:
 def train(network: Network, inputs: Inputs, examples: Sequence[Example], options: Options) -> None:
     """Minimize minus the log of the total probability of the stars that each label allows."""
     allowed = torch.tensor([ALLOWED[example.label] for example in examples]).bool()
-    weights = torch.tensor(weights_of(examples, options)).float()
+    factors = {"grammar": options.grammar, "sst5_phrases": options.phrases}
+    weights = torch.tensor(weights_of(examples, options.reviews, factors)).float()
     groups = [
         {"params": [*network.affine.parameters()], "lr": options.lr, "weight_decay": 1e-4},
         {"params": [*network.bags.parameters()], "lr": options.bag_lr, "weight_decay": 1e-5},
@@ -160,7 +167,7 @@ def train(network: Network, inputs: Inputs, examples: Sequence[Example], options
     )
     total = 0.0
     for number, rows in enumerate(batches(len(examples), options), start=1):
-        scores = network(inputs, rows, options.dropout)
+        scores = network(*inputs.of(rows), options.dropout)
         right = torch.logsumexp(scores.masked_fill(~allowed[rows], -1e9), 1)
         loss = -(right * weights[rows]).mean()
         optimizer.zero_grad()
@@ -182,12 +189,16 @@ def batches(texts: int, options: Options) -> Iterator[np.ndarray]:
             yield np.sort(order[first : first + options.batch])
 
 
-def weights_of(examples: Sequence[Example], options: Options) -> np.ndarray:
-    """Return the weight of each text: within a source, both sides weigh the same."""
+def weights_of(
+    examples: Sequence[Example], reviews: float, factors: Mapping[str, float]
+) -> np.ndarray:
+    """Return the weight of each text: within a source, both sides weigh the same.
+
+    reviews: the weight of a review; factors: those of other sources, if not 1.
+    """
     sources = np.array([example.source for example in examples])
     sides = np.array([SIDES[example.label] for example in examples])
     weights = np.ones(len(examples))
-    factors = {"grammar": options.grammar, "sst5_phrases": options.phrases}
     for source in np.unique(sources):
         own = sources == source
         positive, negative = own & (sides > 0), own & (sides < 0)
@@ -195,7 +206,7 @@ def weights_of(examples: Sequence[Example], options: Options) -> np.ndarray:
             half = (positive.sum() + negative.sum()) / 2
             weights[positive] *= half / positive.sum()
             weights[negative] *= half / negative.sum()
-        weights[own] *= factors.get(source, options.reviews if source in REVIEWS else 1.0)
+        weights[own] *= factors.get(source, reviews if source in REVIEWS else 1.0)
     weights = np.minimum(weights, MOST)
     return np.asarray(weights / weights.mean())
 

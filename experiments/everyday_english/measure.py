@@ -72,7 +72,8 @@ class Options:
     texts: Path
     """The folder of experiments.everyday_english.texts."""
     methods: tuple[str, ...]
-    """Shipped models; MODEL:FOLDER, with its former head; vader; bag_public; bag_all; minilm."""
+    """Shipped models, or the folder of one; MODEL:FOLDER, with its former head; vader; bag_public;
+    bag_all; minilm."""
     part: str = "val"
     """val or test."""
     data: Path | None = None
@@ -103,7 +104,7 @@ def main() -> None:
             print(name, group, {key: value for key, value in row.items() if "right" not in key})
         content = {"part": options.part, "most": options.most, **result}
         model, another, _ = name.partition(":")
-        key = f"{options.part}_{model}{'_former' if another else ''}"
+        key = f"{options.part}_{Path(model).name}{'_former' if another else ''}"
         write_result("everyday_english", key, {**content, "origin": describe_origin()})
 
 
@@ -138,7 +139,7 @@ def method_of(name: str, texts: Path) -> Method:
         train = [e for e in read(texts / "train.jsonl") if sources is None or e.source in sources]
         return minilm(train) if name == "minilm" else bag(train)
     model, _, folder = name.partition(":")
-    if model not in (*ALIASES, *ALIASES.values()):
+    if model not in (*ALIASES, *ALIASES.values()) and not Path(model).is_dir():
         raise InputError(f"method {name!r}: known are {', '.join(ALIASES)}, vader, bag_public, ...")
     head = SentimentClassifier.from_pretrained(model, classifier=folder or None).fitted
 

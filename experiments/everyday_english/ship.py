@@ -5,13 +5,19 @@ python -m experiments.everyday_english.ship --model default --texts data/everyda
     --output data/head
 
 Log probabilities are added: those of the fits, and those of the head that the model had before.
+
+python -m experiments.everyday_english.ship --texts data/everyday --network runs/tuned \\
+    --fits runs/tuned --shares 1 --language runs/language.npz --output runs/shipped/stars_1024
+
+The second command ships a network that `tune.py` trained, with its head: a whole model folder.
 """
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -20,11 +26,15 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.everyday_english.fit import BUCKETS, NEUTRAL, SIDES, inputs_of
 from experiments.everyday_english.texts import Example, read
+from experiments.models.ship import LICENCE, write_quantized
 from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.request import Familiarity
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.head_files import load_head, save_head
+from mlstm_sentiment.head.head_files import FOLDER, load_head, save_head
 from mlstm_sentiment.head.kinds import STAR_WEIGHTS
 from mlstm_sentiment.head.steps import (
     Affine,
@@ -42,6 +52,7 @@ from mlstm_sentiment.head.steps import (
     neutral_log_odds,
     positive_log_odds,
 )
+from mlstm_sentiment.text.markup import without_tags
 
 LIMIT = -3.0  # log-odds of another language; chosen on val
 MIDDLE = 2  # the column of three stars
@@ -58,6 +69,13 @@ WITH_NEUTRAL = (
 )
 # Some have none, as many tables of reviews: else too many texts with a side would be neutral.
 NEUTRAL_ON = (*WITH_NEUTRAL, "app_reviews", "booking_parts", "short product", "short hotel")
+# The kinds of text that the networks were trained on; most of these texts must be familiar.
+FAMILIAR = (
+    *("sst", "grammar", "everyday", "short product", "short restaurant", "short hotel"),
+    *("long product", "long restaurant", "long hotel"),
+)
+ADMITTED = 0.99
+LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a text may be unsure
 
 
@@ -71,28 +89,40 @@ class Options:
     """Folders of experiments.everyday_english.fit."""
     shares: tuple[float, ...]
     """How much each fit counts: their weights are added, times these."""
-    former: Path
-    """The folder of the head that the model had before."""
-    former_share: float
-    """How much that counts."""
     language: Path
     """What experiments.everyday_english.language wrote."""
     output: Path
     """The folder to write."""
+    former: Path | None = None
+    """The folder of the head that the model had before, on the same network."""
+    former_share: float = 0.0
+    """How much that counts."""
     model: str = "default"
-    """A shipped model, whose network and limits of familiarity stay."""
+    """A shipped model, whose network and limits of familiarity stay unless there is another."""
+    network: Path | None = None
+    """What experiments.everyday_english.tune wrote: another network of the same shape."""
+    bits: Literal[8, 6, 5] = 5
+    """Of a weight of a matrix of that network."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     if len(options.fits) != len(options.shares):
         raise InputError("give one of --shares for each of --fits")
-    classifier = SentimentClassifier.from_pretrained(options.model)
     val = read(options.texts / "val.jsonl")
-    inputs = inputs_of(classifier, val, options.texts / f"val_{options.model}.npz")
-    former = load_head(options.former, classifier.loaded.architecture.hidden_size)
-    fits = [*(dict(np.load(path / "fit.npz")) for path in options.fits), fit_of(former)]
-    fit = mixed(fits, (*options.shares, options.former_share))
+    if options.network is None:
+        classifier = SentimentClassifier.from_pretrained(options.model)
+        folder, cache = options.output, options.texts / f"val_{options.model}.npz"
+    else:
+        classifier = with_network(options, val)
+        folder, cache = options.output / FOLDER, options.network / f"val_{options.bits}.npz"
+    inputs = inputs_of(classifier, val, cache)
+    fits, shares = [dict(np.load(path / "fit.npz")) for path in options.fits], [*options.shares]
+    former = None
+    if options.former is not None:
+        former = load_head(options.former, classifier.loaded.architecture.hidden_size)
+        fits, shares = [*fits, fit_of(former)], [*shares, options.former_share]
+    fit = mixed(fits, shares)
     clean = [text.decode() for text in classifier.encode([e.text for e in val]).encoded]
     steps = star_steps(fit, former, options.former_share)
     stars = probabilities_of(steps, inputs.features, clean)
@@ -103,10 +133,35 @@ def main() -> None:
         **describe_origin(),
         "data": {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")},
         "fits": {path.name: read_json(path / "fit.json") for path in options.fits},
-        "shares": [*options.shares, options.former_share],
+        "shares": shares,
     }
-    save_head(options.output, head, origin)
+    save_head(folder, head, origin)
     print(head.steps[-5:], head.doubt, head.own_unit)
+
+
+def with_network(options: Options, val: Sequence[Example]) -> SentimentClassifier:
+    """Write the network in few bits; return it with the head of the model, and its own limits."""
+    write_quantized(str(options.network), options.output, options.bits)
+    shutil.copy(SHIPPED_MODELS / LICENCE, options.output)
+    engine = Engine.load(options.output)
+    shipped = load_head(find_model(options.model) / FOLDER, engine.architecture.hidden_size)
+    familiar_texts = [e.text for e in val if e.source in FAMILIAR]
+    head = replace(
+        shipped, model_digest=engine.digest(), familiarity=familiarity_of(engine, familiar_texts)
+    )
+    return SentimentClassifier(engine, head).fit()
+
+
+def familiarity_of(engine: Engine, texts: Sequence[str]) -> Familiarity:
+    """Return the limits that admit familiar texts: for long texts, of bits per byte."""
+    tokens = list(map(engine.encode, map(without_tags, texts)))
+    bits = engine.read(tokens, (), bits=True).bits
+    assert bits is not None
+    lengths = np.array([engine.tokenizer.count_bytes(each) for each in tokens])
+    long = lengths >= LONG
+    each = float(np.quantile(bits[long] / lengths[long], ADMITTED))
+    offset = float(np.quantile(bits - each * lengths, ADMITTED))
+    return Familiarity(bits_per_character=each, bits=max(offset, 0.0))
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -119,9 +174,10 @@ def fit_of(head: Head) -> dict[str, np.ndarray]:
     """Return a head as a fit; with its n-grams, if they are in as many buckets."""
     steps = {name: array for step in head.steps[:2] for name, array in step.arrays().items()}
     bags = np.zeros((BUCKETS, 2), np.float32)
-    ngrams = ngrams_of(head)
-    if len(ngrams.weights) == BUCKETS:
-        bags[:, 0] = ngrams.weights.astype(np.float32) * ngrams.scale
+    for step in head.steps:
+        if isinstance(step, Ngrams) and len(step.weights) == BUCKETS:
+            bag = int(tuple(step.positive) == NEUTRAL)
+            bags[:, bag] += step.weights.astype(np.float32) * step.scale
     return {**steps, "bags": bags}
 
 
@@ -144,7 +200,7 @@ def mixed(fits: Sequence[dict[str, np.ndarray]], shares: Sequence[float]) -> dic
     return dict(zip(names, (center, scale, weight, bias, bags), strict=True))
 
 
-def star_steps(fit: dict[str, np.ndarray], former: Head, share: float) -> tuple[Step, ...]:
+def star_steps(fit: dict[str, np.ndarray], former: Head | None, share: float) -> tuple[Step, ...]:
     """Return the steps to the probabilities of stars."""
     scales = np.abs(fit["bags"]).max(0) / 127
     rounded = (fit["bags"] / scales).round().astype(np.int8)
@@ -152,8 +208,7 @@ def star_steps(fit: dict[str, np.ndarray], former: Head, share: float) -> tuple[
         Ngrams(rounded[:, bag], float(scales[bag]), weights)
         for bag, weights in enumerate((STAR_WEIGHTS, NEUTRAL))
     ]
-    old = ngrams_of(former)
-    if share and len(old.weights) != BUCKETS:
+    if former is not None and len((old := ngrams_of(former)).weights) != BUCKETS:
         bags.append(replace(old, scale=share * old.scale))
     affine = Affine(fit["weight"], fit["bias"])
     standardize = Standardize(fit["center"], fit["scale"])

@@ -135,3 +135,36 @@ def changed(word: dict[str, Any]) -> str:
 def moment(row: dict[str, Any]) -> str:
     """Return a word, the change at it and the label of its text."""
     return f"`{row['word']}` {row['change']:+.1f} ({row['label']})"
+
+
+def axes(*models: str) -> str:
+    """Return AUCs of units and of rotated axes, and what pruning and clamping cost."""
+    head = [
+        "SST val",
+        "best unit: AUC",
+        "next unit",
+        "best axis after a rotation, of 20",
+        "all units: AUC, accuracy",
+        "without the 1, 10, 100, 300 best units",
+        "bits a token that clamping the unit costs; others",
+    ]
+    rows = [axes_row(model) for model in models]
+    files = {model: read_result("neuron", f"axes_{model}") for model in models}
+    return f"{markdown(head, rows)}\n\n{origins(files)}"
+
+
+def axes_row(model: str) -> list[str]:
+    result = read_result("neuron", f"axes_{model}")
+    best, second = result["units"][:2]
+    rotated = sorted(axis["val"] for axis in result["rotated"])
+    clamp = result["clamp"]
+    others = sorted(abs(cost) for cost in clamp["others"].values())
+    return [
+        f"`{model}`",
+        f"{best['val']:.3f} (unit {best['axis']})",
+        f"{second['val']:.3f}",
+        f"{np.median(rotated):.3f} ({rotated[0]:.3f} to {rotated[-1]:.3f})",
+        f"{result['all']['area']:.3f}, {percent(result['all']['accuracy'])}",
+        ", ".join(percent(row["accuracy"]) for row in result["pruned"].values()),
+        f"{clamp['unit']:.4f}; {np.median(others):.4f}, at most {others[-1]:.4f}",
+    ]
