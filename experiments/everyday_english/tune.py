@@ -34,9 +34,9 @@ from mlstm_sentiment.files.writer import make_folder, write_json
 from mlstm_sentiment.head.ngrams import buckets_of
 from mlstm_sentiment.text.markup import without_tags
 from model.inference.weights import LoadedModel, load_model, save_model
+from model.layers.cross_entropy import linear_cross_entropy
 from model.layers.language_model import LanguageModel
 from model.state import IGNORED
-from training.objective import linear_cross_entropy
 
 LONGEST = 256  # tokens of a text: its last ones
 POOL = 64  # batches of texts of similar length
