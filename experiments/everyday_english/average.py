@@ -9,7 +9,7 @@ What the shares leave to one goes to the shipped model: it keeps what the traini
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.head.head_files import FOLDER, load_head
-from model.inference.weights import load_model, save_model
+from model.inference.weights import LoadedModel, load_model, save_model
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ def main() -> None:
     }
     origin = describe_origin()
     provenance = {
-        "mean_of": [dict(loaded.provenance) for loaded in (*models, shipped)],
+        "mean_of": [own_origin(loaded) for loaded in models],
+        "finetuned_from": dict(shipped.provenance),
         "shares": shares,
         **origin,
     }
@@ -67,6 +68,11 @@ def main() -> None:
     settings = [read_json(folder / "fit.json")["options"] for folder in options.folders]
     content = {"options": settings, "shares": shares, "origin": origin}
     write_json(options.output / "fit.json", content, "a result")
+
+
+def own_origin(loaded: LoadedModel) -> dict[str, Any]:
+    """Return where a model comes from, but for the one that it began from."""
+    return {name: value for name, value in loaded.provenance.items() if name != "finetuned_from"}
 
 
 if __name__ == "__main__":

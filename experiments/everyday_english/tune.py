@@ -102,7 +102,7 @@ def main() -> None:
     make_folder(options.output)
     origin = describe_origin()
     settings = {
-        n: str(v) if isinstance(v, Path) else v
+        n: v.name if isinstance(v, Path) else v
         for n, v in vars(options).items()
         if n not in ("texts", "output")
     }
