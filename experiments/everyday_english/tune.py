@@ -38,7 +38,6 @@ from model.layers.cross_entropy import linear_cross_entropy
 from model.layers.language_model import LanguageModel
 from model.state import IGNORED
 
-LONGEST = 256  # tokens of a text: its last ones
 POOL = 64  # batches of texts of similar length
 PREDICTED = 3  # every so many steps, the next token is predicted, too
 REVIEW_GROUPS = {
@@ -64,6 +63,8 @@ class Options:
     """A shipped model, or the folder of one."""
     more: Path | None = None
     """More training texts, as JSON lines."""
+    longest: int = 256
+    """Tokens of a text: its last ones."""
     epochs: int = 2
     batch: int = 128
     lr: float = 3e-4
@@ -186,7 +187,7 @@ class Tuner:
         tokens, bags = [], []
         for example in examples:
             text = profile.encode(without_tags(example.text))
-            tokens.append(tokenizer.encode(text)[-LONGEST:])
+            tokens.append(tokenizer.encode(text)[-self.options.longest :])
             bags.append(buckets_of(text.decode(), BUCKETS))
         return tokens, bags
 

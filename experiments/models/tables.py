@@ -113,11 +113,11 @@ def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     A training that several averaged models began with comes several times.
     """
-    for part in provenance.get("mean_of", ()):
-        yield from trainings(part)
     for before in ("averaged_with", "finetuned_from"):
         if before in provenance:
             yield from trainings(provenance[before])
+    for part in provenance.get("mean_of", ()):
+        yield from trainings(part)
     yield provenance
 
 
