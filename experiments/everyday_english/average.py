@@ -55,7 +55,7 @@ def main() -> None:
     }
     origin = describe_origin()
     provenance = {
-        "mean_of": [own_origin(loaded) for loaded in models],
+        "tuned": [own_origin(loaded) for loaded in models],
         "finetuned_from": dict(shipped.provenance),
         "shares": shares,
         **origin,

@@ -14,6 +14,7 @@ from mlstm_sentiment.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
+ROWS_OF_A_RUN = 6  # at most about so many rows of a run are shown
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
 KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
 SELECTED = ("amazon", "other")  # parts of sources.json that select_reviews chose from
@@ -113,11 +114,12 @@ def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     A training that several averaged models began with comes several times.
     """
+    for part in provenance.get("mean_of", ()):
+        yield from trainings(part)
     for before in ("averaged_with", "finetuned_from"):
         if before in provenance:
             yield from trainings(provenance[before])
-    for part in provenance.get("mean_of", ()):
-        yield from trainings(part)
+    yield from provenance.get("tuned", ())
     yield provenance
 
 
@@ -355,3 +357,28 @@ def linked(address: str, commits: list[str]) -> str:
     """Return an address as a link, with the commits of the files."""
     name = address.removeprefix("https://github.com/")
     return f"[{name}]({address}) at {', '.join(commits)}"
+
+
+def start_again() -> str:
+    """Return bits, and accuracies on SST's val, of the trainings with weight decay."""
+    result = read_result("models", "start_again")
+    runs = {"beginning": result["beginning"]}
+    runs |= {name: run["rows"] for name, run in result["runs"].items()}
+    rows = []
+    for name, evaluated in runs.items():
+        step = max(len(evaluated) // ROWS_OF_A_RUN, 1)
+        shown = evaluated[::-1][::step][::-1]  # the last row is among them
+        if name.startswith("fall"):
+            shown = evaluated[-1:]
+        rows += [
+            [
+                name,
+                f"{row['characters'] / MILLION:,.0f} M",
+                f"{row['valid_bits_per_character']:.3f}",
+                *(percent(row[f"probe{part}_accuracy"]) for part in ("", "_last")),
+                f"{percent(row['probe_unit_accuracy'])} ({row['probe_unit']})",
+            ]
+            for row in shown
+        ]
+    head = ["run", "characters", "valid, bits per character", "all units, mean state"]
+    return markdown([*head, "last state", "best unit, mean state"], rows)
