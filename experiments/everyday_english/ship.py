@@ -94,7 +94,7 @@ class Options:
     output: Path
     """The folder to write."""
     former: Path | None = None
-    """The folder of the head that the model had before, on the same network."""
+    """The folder of the head that the model had before; on another network, only its n-grams."""
     former_share: float = 0.0
     """How much that counts."""
     model: str = "default"
@@ -121,7 +121,8 @@ def main() -> None:
     former = None
     if options.former is not None:
         former = load_head(options.former, classifier.loaded.architecture.hidden_size)
-        fits, shares = [*fits, fit_of(former)], [*shares, options.former_share]
+        if options.network is None:  # its states are those of the former head
+            fits, shares = [*fits, fit_of(former)], [*shares, options.former_share]
     fit = mixed(fits, shares)
     clean = [text.decode() for text in classifier.encode([e.text for e in val]).encoded]
     steps = star_steps(fit, former, options.former_share)
