@@ -172,10 +172,10 @@ def folders() -> str:
         ),
         (
             "everyday_english",
-            "Can a new head on the same networks read remarks, comments and tweets, at no cost "
-            "for reviews?",
+            "Can the default models learn to read remarks, comments and tweets, at no cost for "
+            "reviews?",
             f"Mostly: tweets {_forced('test_default_former')} to {_forced('test_default')} % with "
-            "a side, SST and CR better, IMDB half a point worse; sarcasm is still read as praise.",
+            "a side, SST and CR better, IMDB level; sarcasm is still read as praise.",
         ),
         (
             "scaling",
