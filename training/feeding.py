@@ -1,6 +1,7 @@
 """Prepares the next window while the step on this one runs."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from time import perf_counter
 
 import torch
@@ -70,7 +71,8 @@ class Prefetcher:
 
     def _make(self, number: int) -> Batch:
         window = self.lanes[number]
-        with torch.cuda.stream(self.stream):  # without one, this does nothing
+        # torch.cuda.stream(None) would look for a GPU.
+        with nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             return as_batch(window, self.device)
 
 

@@ -44,7 +44,7 @@ BINARY = (*WORKBOOKS, *COLUMNAR)
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 _REMEDIES = {
     (".xls", ".ods", ".xlsb"): "save it as .xlsx",
-    (".tar", ".tgz"): "unpack it, and name the file in it",
+    (".tar", ".tgz", ".txz", ".tbz2"): "unpack it, and name the file in it",
 }
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
