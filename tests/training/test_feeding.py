@@ -52,7 +52,10 @@ def assert_same_batch(batch, window):
 
 
 @pytest.mark.parametrize("first", [0, 3])
-def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
+def test_batches_come_in_order_from_the_step_asked_for(small_split, first, monkeypatch):
+    """And a GPU that the run does not use may be broken."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: pytest.fail("asked for a GPU"))
     lanes = Lanes(small_split, lanes=4, window=16)
     with Prefetcher(lanes, CPU, first, 99) as prefetcher:
         for step in range(first, first + 5):
