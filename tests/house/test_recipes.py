@@ -15,7 +15,9 @@ from tests.house.pages import PAGES, commands_of
 from tests.support.runs import ROOT, done, environment_of
 
 PAGE = PAGES["docs/cluster.md"]
-JOINING = re.search(r"with pandas and NumPy:\n\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
+(JOINING,) = (
+    block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "of-8" in block
+)
 RECIPE = re.search(r"Save this as `labelling.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
 TEXTS = ["I love it.", "It broke at once.<br>", None, "", "The parcel came on a Tuesday.", 5.0]
 SBATCH = """#!/usr/bin/env bash
