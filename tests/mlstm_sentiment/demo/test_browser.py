@@ -139,7 +139,7 @@ def test_an_answer_is_counted_as_the_command_counts_it(opened):
     page = opened(loaded, fitted)
     texts = ["", " \n\u3000", "N/A", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
              "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
-             "It would help to have a CSV import.", "<p>I love it.</p><br />", "<br />"]  # fmt: skip
+             "Not bad.", "<p>I love it.</p><br />", "<br />"]  # fmt: skip
     classifier, answers = SentimentClassifier(loaded, fitted), []
     for text in texts:
         word = page.run("return await sentimentNeuron.read(arguments[0])", text)["word"]
