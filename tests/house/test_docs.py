@@ -77,7 +77,7 @@ def test_a_notebook_uses_public_names_alone(name):
     ("name", "downloaded"), [("use", False), ("the_neuron", False), ("the_neuron", True)]
 )
 def test_every_cell_of_a_notebook_runs(name, downloaded, tmp_path):
-    """In a checkout as it is cloned; and, up to the cell that looks for them, beside sentences."""
+    """In a checkout as it is cloned; and, up to the cell that looks for them, next to sentences."""
     code = code_of(name)
     notebooks = make_checkout(tmp_path) / "docs/notebooks"  # where a kernel starts
     notebooks.mkdir()
