@@ -11,6 +11,7 @@ Three operations on the states after SST's sentences, and one on the network its
 All is fitted and chosen on the train split and read on val; no test set is read.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,33 +47,45 @@ class Options:
     """What the rows are called; by default the models' names."""
     data: Path
     """The folder that holds sst/{train,val}.csv."""
-    clamp: bool = True
-    """Also read val with clamped units: as long as everything else."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    train, val = SETS["sst"].read(options.data).sets[:2]
     for model, name in zip(options.models, options.names or options.models, strict=True):
-        engine = Engine.load(model)
-        states = [
-            engine.read(list(part.texts), ("last",), state="cell").features(("last",))
-            for part in (train, val)
-        ]
-        row = measured(states[0], states[1], train.labels, val.labels)
-        if options.clamp:
-            row["clamp"] = clamped(engine, list(val.texts), states[0], row["units"][0]["axis"])
+        engine, train, val = read_sst(model, options.data)
+        row = measured(train, val)
+        row["clamp"] = clamped(engine, val.texts, train.states, row["units"][0]["axis"])
         print(name, row)
         write_result("neuron", f"axes_{name}", {**row, "origin": describe_origin()})
 
 
-def measured(
-    train: np.ndarray, val: np.ndarray, train_labels: np.ndarray, val_labels: np.ndarray
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Part:
+    """A split of SST: its texts, the final cell states [N, H], and its labels [N]."""
+
+    texts: list[str]
+    states: np.ndarray
+    labels: np.ndarray
+
+
+def read_sst(model: str, data: Path) -> tuple[Engine, Part, Part]:
+    """Return the model, and what it makes of the train and the val split."""
+    engine = Engine.load(model)
+    parts = []
+    for split in SETS["sst"].read(data).sets[:2]:
+        texts = list(split.texts)
+        states = engine.read(texts, ("last",), state="cell").features(("last",))
+        parts.append(Part(texts, states, split.labels))
+    return engine, parts[0], parts[1]
+
+
+def measured(train_part: Part, val_part: Part, pruned: Sequence[int] = PRUNED) -> dict[str, Any]:
     """Return what units, rotated axes and all units tell of val's labels.
 
-    train, val: states, float [N, H].
+    pruned: how many of the best units are left out, one row each.
     """
+    train, train_labels = train_part.states, train_part.labels
+    val, val_labels = val_part.states, val_part.labels
     scaler = StandardScaler().fit(train)
     parts = scaler.transform(train), scaler.transform(val)
     areas = per_feature_auc(parts[0], train_labels == 1)
@@ -97,7 +110,7 @@ def measured(
                 ).items()
                 if name != "weights"
             }
-            for count in PRUNED
+            for count in pruned
             if count < len(order)
         },
     }
