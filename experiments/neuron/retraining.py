@@ -22,7 +22,7 @@ from experiments.neuron.axes import measured, read_sst
 from experiments.results import write_result
 
 HERE = Path(__file__).resolve().parents[2]
-LANES, WINDOW, STEPS = 64, 64, 2800
+LANES, WINDOW, STEPS = 64, 64, 2100
 BASE = {
     "--data.lanes": LANES,
     "--data.window": WINDOW,
