@@ -152,24 +152,18 @@ def begin(network: Network, classifier: SentimentClassifier) -> None:
 
 
 def train(network: Network, inputs: Inputs, examples: Sequence[Example], options: Options) -> None:
-    """Minimize minus the log of the total probability of the stars that each label allows."""
-    allowed = torch.tensor([ALLOWED[example.label] for example in examples]).bool()
-    factors = {"grammar": options.grammar, "sst5_phrases": options.phrases}
-    weights = torch.tensor(weights_of(examples, options.reviews, factors)).float()
+    """Minimize what LabelLoss says."""
+    loss_of = LabelLoss(examples, options.reviews, options.grammar, options.phrases)
     groups = [
         {"params": [*network.affine.parameters()], "lr": options.lr, "weight_decay": 1e-4},
         {"params": [*network.bags.parameters()], "lr": options.bag_lr, "weight_decay": 1e-5},
     ]
     optimizer = torch.optim.AdamW(groups)
     steps = options.epochs * (len(examples) // options.batch)
-    rate = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min(1, (step + 1) / WARM_UP) * (1 - step / steps)
-    )
+    rate = falling_rate(optimizer, steps)
     total = 0.0
     for number, rows in enumerate(batches(len(examples), options), start=1):
-        scores = network(*inputs.of(rows), options.dropout)
-        right = torch.logsumexp(scores.masked_fill(~allowed[rows], -1e9), 1)
-        loss = -(right * weights[rows]).mean()
+        loss = loss_of(network(*inputs.of(rows), options.dropout), rows)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -178,6 +172,29 @@ def train(network: Network, inputs: Inputs, examples: Sequence[Example], options
         if number % 200 == 0:
             print(f"{number} of {steps}: loss {total / 200:.4f}", flush=True)
             total = 0.0
+
+
+class LabelLoss:
+    """Minus the log of the total probability of the stars that each label allows, weighted."""
+
+    def __init__(self, examples: Sequence[Example], reviews: float, grammar: float, phrases: float):
+        factors = {"grammar": grammar, "sst5_phrases": phrases}
+        self.allowed = torch.tensor([ALLOWED[example.label] for example in examples]).bool()
+        self.weights = torch.tensor(weights_of(examples, reviews, factors)).float()
+
+    def __call__(self, scores: torch.Tensor, rows: np.ndarray) -> torch.Tensor:
+        """Return the mean over a batch; scores: log probabilities [B, 5] of these rows."""
+        right = torch.logsumexp(scores.masked_fill(~self.allowed[rows], -1e9), 1)
+        return -(right * self.weights[rows]).mean()
+
+
+def falling_rate(
+    optimizer: torch.optim.Optimizer, steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """Return a rate that rises over the first steps, and falls to zero."""
+    return torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min(1, (step + 1) / WARM_UP) * (1 - step / steps)
+    )
 
 
 def batches(texts: int, options: Options) -> Iterator[np.ndarray]:

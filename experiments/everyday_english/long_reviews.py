@@ -7,18 +7,15 @@ python -m experiments.everyday_english.long_reviews \\
 They share no wording with val, the test tenths or the held-out texts, as those of texts.py.
 """
 
-import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
 
 from configs import command
 from experiments.everyday_english.reviews import SHORTEST_LONG, labelled, one_line
-from experiments.everyday_english.texts import RUN, Example, counted, read
-from experiments.models.overlap import HeldOut
+from experiments.everyday_english.texts import Example, counted, held_out_texts, read, write
 from experiments.models.select_reviews import EXCLUDED, Review
 from mlstm_sentiment.reading.records import read_records
-from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 
 LONGEST = 2000  # characters
 FILMS, PRODUCTS = 3500, 700  # of each side, and of each number of stars
@@ -60,12 +57,10 @@ def main() -> None:
     for side in ("negative", "positive"):
         own = [e for e in films if e.label == side and SHORTEST_LONG <= len(e.text) <= LONGEST]
         chosen += [e._replace(source="imdb_whole") for e in chooser.sample(own, FILMS)]
-    tests = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False), run=RUN)
-    others = [e.text for part in ("val", "test") for e in read(options.texts / f"{part}.jsonl")]
-    tenths = HeldOut(others, run=RUN, shortest=RUN)
-    kept = [e for e in chosen if not (tests.shares_with(e.text) or tenths.shares_with(e.text))]
-    lines = (json.dumps(example._asdict()) + "\n" for example in kept)
-    options.output.write_text("".join(lines), encoding="utf-8")
+    others = [e for part in ("val", "test") for e in read(options.texts / f"{part}.jsonl")]
+    held_out = held_out_texts(options.held_out, others)
+    kept = [e for e in chosen if not any(held.shares_with(e.text) for held in held_out)]
+    write(options.output, kept)
     print(f"{len(chosen) - len(kept)} left out; {counted(kept)}")
 
 

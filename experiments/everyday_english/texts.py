@@ -73,9 +73,8 @@ def main() -> None:
     parts["train"] += dict.fromkeys(reviews[0])  # each sentence of SST once
     parts["val"] += reviews[1]
     report: dict[str, Any] = {"before": counted(parts["train"])}
-    tests = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False), run=RUN)
-    tenths = HeldOut((e.text for e in (*parts["val"], *parts["test"])), run=RUN, shortest=RUN)
-    for name, held in (("test set", tests), ("val or test tenth", tenths)):
+    held_out = held_out_texts(options.held_out, [*parts["val"], *parts["test"]])
+    for name, held in zip(("test set", "val or test tenth"), held_out, strict=True):
         shared = [held.shares_with(example.text) for example in parts["train"]]
         pairs = list(zip(parts["train"], shared, strict=True))
         report[f"shares wording with a {name}"] = counted(e for e, is_shared in pairs if is_shared)
@@ -83,8 +82,7 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     for part, examples in parts.items():
         report[part] = counted(examples)
-        lines = (json.dumps(example._asdict()) + "\n" for example in examples)
-        (options.output / f"{part}.jsonl").write_text("".join(lines), encoding="utf-8")
+        write(options.output / f"{part}.jsonl", examples)
     write_json(options.output / "report.json", {**report, "origin": describe_origin()}, "a result")
     print({part: len(examples) for part, examples in parts.items()})
 
@@ -118,6 +116,18 @@ def read(path: Path) -> list[Example]:
     """Read examples that `main`, or the code of the default model's texts, wrote."""
     with path.open(encoding="utf-8") as file:
         return [Example(**json.loads(line)) for line in file]
+
+
+def write(path: Path, examples: Iterable[Example]) -> None:
+    """Write examples as JSON lines."""
+    lines = (json.dumps(example._asdict()) + "\n" for example in examples)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def held_out_texts(tests: Sequence[Path], others: Iterable[Example]) -> tuple[HeldOut, HeldOut]:
+    """Return what no training text may share wording with: files of tests, and other examples."""
+    whole = HeldOut(read_texts(tests, None, ReadingReport(), strict=False), run=RUN)
+    return whole, HeldOut((example.text for example in others), run=RUN, shortest=RUN)
 
 
 def counted(examples: Iterable[Example]) -> dict[str, dict[str, int]]:

@@ -20,14 +20,7 @@ from torch import Tensor
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.everyday_english.fit import (
-    ALLOWED,
-    BUCKETS,
-    SIDES,
-    WARM_UP,
-    Network,
-    weights_of,
-)
+from experiments.everyday_english.fit import BUCKETS, SIDES, LabelLoss, Network, falling_rate
 from experiments.everyday_english.measure import GROUPS as EVERYDAY_GROUPS
 from experiments.everyday_english.texts import Example, read
 from mlstm_sentiment.files.writer import make_folder, write_json
@@ -136,18 +129,14 @@ class Tuner:
         self.learning = [p for group in self.groups[:2] for p in group["params"]]
 
     def train(self, examples: Sequence[Example], val: Sequence[Example]) -> None:
-        """Minimize minus the log of the total probability of the stars that each label allows."""
+        """Minimize what LabelLoss says, and the cost of the next token."""
         options, network = self.options, self.network
         tokens, bags = self.encode(examples)
         val_tokens, val_bags = self.encode(val)
-        allowed = torch.tensor([ALLOWED[example.label] for example in examples]).bool()
-        factors = {"grammar": options.grammar, "sst5_phrases": options.phrases}
-        weights = torch.tensor(weights_of(examples, options.reviews, factors)).float()
+        loss_of = LabelLoss(examples, options.reviews, options.grammar, options.phrases)
         optimizer = torch.optim.AdamW(self.groups, fused=True)
         steps = options.epochs * (len(examples) // options.batch)
-        rate = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: min(1, (step + 1) / WARM_UP) * (1 - step / steps)
-        )
+        rate = falling_rate(optimizer, steps)
         self.report(val, val_tokens, val_bags, 8)
         sums, since = np.zeros(3), time.monotonic()
         shown = since
@@ -157,9 +146,7 @@ class Tuner:
                 [tokens[row] for row in rows],
                 predicts=number % PREDICTED == 0,
             )
-            scores = network.train()(states, *bag_of(bags, rows), options.dropout)
-            right = torch.logsumexp(scores.masked_fill(~allowed[rows], -1e9), 1)
-            loss = -(right * weights[rows]).mean()
+            loss = loss_of(network.train()(states, *bag_of(bags, rows), options.dropout), rows)
             optimizer.zero_grad()
             (loss + options.lm_weight * nats).backward()
             torch.nn.utils.clip_grad_norm_(self.learning, CLIP)
