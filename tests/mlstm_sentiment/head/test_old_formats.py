@@ -124,10 +124,3 @@ def test_damaged_weights_are_refused(tmp_path):
         save_file(tensors, folder / WEIGHTS_FILE)
         with pytest.raises(InputError, match=message):
             load_head(folder, H)
-
-
-def test_weights_of_16_bits_are_widened(tmp_path):
-    folder = changed(tmp_path, "3_binary", {})
-    path = folder / WEIGHTS_FILE
-    save_file({name: tensor.bfloat16() for name, tensor in load_file(path).items()}, path)
-    assert load_head(folder, H).steps[1].weight.dtype == np.float32

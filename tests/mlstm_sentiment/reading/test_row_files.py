@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 import openpyxl
+import pandas
 import pytest
 
 from mlstm_sentiment.errors import InputError
@@ -24,7 +25,7 @@ ODD = [
     "mac\rline",
     "",
     " padded ",
-    "漢字 — ça",
+    "漢字 ça",
     "NA",
 ]
 
@@ -158,3 +159,12 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
     assert [cell.data_type for cell in rows[1]] == ["s"] * 4
     with pytest.raises(InputError, match="name a file with --output"):
         Sink(None, "xlsx")
+
+
+def test_csv_of_a_workbook_opens_in_excel(tmp_path):
+    """Without a byte order mark, Excel reads UTF-8 as another encoding."""
+    frame = pandas.DataFrame({"text": ["So sch\u00f6n"] * 3, "n": ["007"] * 3})
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    classified_as(tmp_path / "a.xlsx", Sink(tmp_path / "out.csv"))
+    lines = ["\ufefftext,n,label", *["So sch\u00f6n,007,positive"] * 3, ""]
+    assert (tmp_path / "out.csv").read_bytes().decode() == "\n".join(lines)

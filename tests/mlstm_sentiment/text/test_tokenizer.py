@@ -48,12 +48,6 @@ def test_every_nasty_text_comes_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text.encode())) == text.encode()
 
 
-def test_bytes_are_their_own_tokens():
-    tokens = BYTES.encode(bytes(range(256)))
-    assert tokens.dtype == np.uint8
-    assert tokens.tolist() == list(range(256))
-
-
 trained = cache(small_vocabulary)
 
 
@@ -86,10 +80,6 @@ def test_only_the_mark_of_spaces_itself_is_spelled_byte_by_byte(subwords):
     tokens = [subwords.encode(part) for part in parts]
     assert len(tokens[1]) == 3
     np.testing.assert_array_equal(subwords.encode(b"".join(parts)), np.concatenate(tokens))
-
-
-def test_every_token_but_the_unknown_one_stands_for_text(subwords):
-    assert subwords.spellings.count(b"") == 1
 
 
 def test_a_vocabulary_is_of_the_kind_asked_for():
