@@ -175,13 +175,6 @@ def test_batches_before_one_that_differs_stay(row_format, path, tmp_path):
     assert (tmp_path / "out.kept-1").exists()
 
 
-def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path, path):
-    interrupt_after(2, path, "jsonl", [[{"text": "a"}], [{"text": "b"}], [{"text": "c"}]])
-    assert write(path, "jsonl", [[{"text": "a"}]]) == []
-    assert path.read_bytes() == whole("jsonl", [[{"text": "a"}]])
-    assert (tmp_path / "out.kept-1").exists()
-
-
 def test_the_sizes_of_the_written_batches_are_known(path):
     """Rows that come one by one then make the same batches."""
     batches = [[{"text": "a"}] * 3, [{"text": "b"}], [{"text": "c"}] * 2]
