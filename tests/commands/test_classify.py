@@ -3,7 +3,6 @@
 import csv
 import json
 import logging
-import re
 import select
 import sys
 import tempfile
@@ -139,18 +138,6 @@ def test_other_precisions_change_probabilities_a_little(classify):
         assert 0 < abs(other - exact) < 0.05
 
 
-def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
-    def verdicts(*thresholds):
-        words = [word for text in (*filter(None, ODD[:-1]), "no") for word in ("--text", text)]
-        rows = json_rows(classify(*words, *thresholds).stdout)
-        return [(row["probability"], row["unsure"]) for row in rows]
-
-    low, high = sorted(probability for probability, _ in verdicts())[1:4:2]
-    answers = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
-    assert [unsure for _, unsure in answers] == [low <= p <= high for p, _ in answers]
-    assert sum(unsure for _, unsure in answers) == 3
-
-
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
@@ -175,73 +162,14 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "mark"), [("in.csv", True), ("in.xlsx", True), ("plain.csv", False)]
+    ("name", "shown"), [("in.csv.gz", "check: 100% 40/40 ["), ("in.parquet", "check: 40 rows [")]
 )
-def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
-    """Without a byte order mark, Excel reads UTF-8 as another encoding."""
-    text = "Ein sch\u00f6nes Ger\u00e4t, sehr gut"
-    frame = pandas.DataFrame({"Kommentar": [text] * 3, "n": ["007"] * 3})
-    path, output = tmp_path / name, tmp_path / "out.csv"
-    if name.endswith("xlsx"):
-        frame.to_excel(path, index=False)
-    else:
-        frame.to_csv(path, index=False, sep=";", encoding="utf-8-sig" if mark else "utf-8")
-    command = ("--input", path, "--output", output)
-    assert classify(*command).returncode == 0
-    assert output.read_bytes().startswith(b"\xef\xbb\xbf") is mark
-    sign = "," if name.endswith("xlsx") else ";"
-    with open(output, newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file, delimiter=sign))
-    assert [row["Kommentar"] for row in rows] == list(frame["Kommentar"])
-    assert [row["n"] for row in rows] == ["007"] * 3
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "a quoted cell spans 2 lines"),
-        (["--quoting", "none"], "comma, quotes as characters, UTF-8, 4 rows, text column 'text'"),
-        (["--quoting", "standard"], "comma, UTF-8, 3 rows, text column 'text' (--text-key)"),
-    ],
-)
-def test_as_many_rows_come_out_as_go_in(classify, tmp_path, caplog, options, said):
-    caplog.set_level(logging.INFO)
-    (tmp_path / "in.csv").write_text('text,label\nfine,1\n"So good,1\nso bad",0\nwell,0\n')
-    process = classify("--input", tmp_path / "in.csv", *options)
-    assert said in caplog.text + process.stderr
-    if options:
-        assert len(json_rows(process.stdout)) == int(said.partition(" rows")[0][-1])
-
-
-@pytest.mark.parametrize("name", ["in.jsonl", "in.csv.gz", "in.parquet"])
-def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
+def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkeypatch, name, shown):
     frame = pandas.DataFrame({"text": [f"review {number}" for number in range(40)]})
-    if name == "in.parquet":
-        frame.to_parquet(name)
-    elif name == "in.jsonl":
-        frame.to_json(name, orient="records", lines=True)
-    else:
-        frame.to_csv(name, index=False)
-    assert "check" not in classify("--input", name).stderr
+    (frame.to_parquet if name == "in.parquet" else frame.to_csv)(tmp_path / name, index=False)
+    assert "check" not in classify("--input", tmp_path / name).stderr
     monkeypatch.setitem(ProgressBar.__init__.__kwdefaults__, "line_seconds", 0.0)
-    said = classify("--input", name).stderr
-    assert ("check: 40 rows [" if name == "in.parquet" else "check: 100% 40/40 [") in said
-
-
-def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_path, caplog):
-    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    rows = "text,id\n" + "".join(f"review {n},{n}\n" for n in range(70))
-    source.write_text(rows)
-    command = ("--input", source, "--output", output)
-    end_after(1)
-    assert classify(*command).returncode == 130
-    source.write_text(f"{rows}one,cell,more\n")
-    assert_refused(classify(*command), "3 cells, but the header has 2")
-    source.write_text(f"{rows}another,70\n")
-    with caplog.at_level(logging.INFO):
-        done(classify(*command))
-    assert "continues after 64 rows" in caplog.text
+    assert shown in classify("--input", tmp_path / name).stderr
 
 
 @pytest.mark.parametrize(
@@ -302,14 +230,6 @@ def test_standard_input_is_answered_line_by_line(stream):
         assert [json.loads(line)["probability"] is None for line in answers] == [True, False]
 
 
-def test_text_through_standard_input(classify, monkeypatch):
-    with standard_input(monkeypatch, b"good\n\nbad\n"):
-        process = classify("--input", "-")
-    rows = json_rows(process.stdout)
-    assert [row["text"] for row in rows] == ["good", "", "bad"]
-    assert [row["label"] == "no answer" for row in rows] == [False, True, False]
-
-
 def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
     many = tmp_path / "many.txt"
     many.write_text("good\n" * 3000)
@@ -338,6 +258,7 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
 FILES = {
     "empty.csv": b"text\n",
     "in.csv": b"text,id\ngood,1\n",
+    "quoted.csv": b'text,label\nfine,1\n"So good,1\nso bad",0\nwell,0\n',
     "ids.csv": b"id\n" + b"1\n" * 100,
     "ids.jsonl": b'{"id": 1}\n' * 100,
     "late.csv": b"text,id\n" + b"good,1\n" * 999 + b"one,cell,more\n",
@@ -360,6 +281,9 @@ FILES = {
         ("--input late.csv --output o.csv", ["late.csv, line 1001: 3 cells"]),
         ("--input late.txt --output o.csv", ["late.txt, line 1000: not UTF-8"]),
         ("--input late.jsonl --output o.csv", ["late.jsonl, line 1000: expected text"]),
+        ("--input quoted.csv", ["a quoted cell spans 2 lines"]),
+        ("--input quoted.csv --quoting none --shard 9/9", ["the input has only 4 rows"]),
+        ("--input quoted.csv --quoting standard --shard 9/9", ["the input has only 3 rows"]),
         ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
         ("--text x --output . --format csv", ["is a folder"]),
         ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
@@ -390,32 +314,9 @@ def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, argu
     assert not (tmp_path / "o.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (None, "standard input is closed"),
-        (b"\n", "standard input: the input is empty"),
-        (b'{"id": 1}\n', "standard input, line 1: no"),
-        (b"text,id\na,1\n", "write it to a .csv file"),
-    ],
-)
-def test_a_standard_input_without_texts_is_refused(classify, monkeypatch, content, said):
-    with standard_input(monkeypatch, content):
-        assert_refused(classify("--input", "-"), said)
-
-
-@pytest.mark.parametrize("output", [[], ["--output", "o.jsonl"]])
-def test_an_input_that_cannot_be_read_is_named_not_the_output(
-    classify, monkeypatch, tmp_path, output
-):
-    monkeypatch.chdir(tmp_path)
-    with open("written", "wb") as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        process = classify("--input", "-", *output)
-    assert_refused(process, "error: standard input: Bad file descriptor")
-
-
-def test_a_closed_standard_output_is_refused(classify, monkeypatch):
+def test_closed_streams_are_refused(classify, monkeypatch):
+    with standard_input(monkeypatch, None):
+        assert_refused(classify("--input", "-"), "standard input is closed")
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(InputError, match="standard output is closed; name a file with --output"):
         dispatch(["classify", "--model", "default_small", "--text", "x"])
@@ -466,34 +367,6 @@ def export(path, count=60):
             rows.writerow([text, f"<i>{n % 3}</i>", f"2024-0{1 + n % 4}-11"])
 
 
-SURVEY = "What could we improve?,Branch\nnothing,N\nN/A,N\nNone,S\nThe lid broke after a week.,S\n"
-
-
-@pytest.mark.parametrize("sides", [(), ("--sides",)])
-def test_placeholders_and_nothing_below_a_question_are_no_answer(classify, tmp_path, caplog, sides):
-    caplog.set_level(logging.INFO)
-    source, output, page = (tmp_path / name for name in ("in.csv", "out.csv", "page.html"))
-    source.write_text(SURVEY)
-    words = ("--unsure", "0", "0", "--by", "Branch", "--report", page, *sides)
-    done(classify("--input", source, "--output", output, *words))
-    *nothing, last = csv_rows(output)
-    for row, text in zip(nothing, ("nothing", "N/A", "None"), strict=True):
-        assert row.pop("What could we improve?") == text
-        assert row.pop("label") == "no answer"
-        assert set(row.pop("Branch")) <= {"N", "S"}
-        assert set(row.values()) == {""}
-    assert last["label"] in ("good", "bad")
-    assert f"1 {last['label']} (100 %)" in caplog.text
-    assert "3 no answer" in caplog.text
-    groups = [line.split() for line in caplog.text.splitlines() if line[:1] in "NS"]
-    assert [(group[0], group[1], group[-1]) for group in groups] == [
-        ("N", "2", "2"),
-        ("S", "2", "1"),
-    ]
-    assert "row 1: it answers a question with nothing" in page.read_text()
-    assert "row 4" not in re.findall("<h2>No answer.*?</section>", page.read_text())[0]
-
-
 def test_a_text_without_a_header_repeats_none(classify, tmp_path):
     (tmp_path / "in.txt").write_text("text\nN/A\n")
     for words in (("--text", "text", "--text", "N/A"), ("--input", tmp_path / "in.txt")):
@@ -501,37 +374,15 @@ def test_a_text_without_a_header_repeats_none(classify, tmp_path):
         assert [row["label"] == "no answer" for row in rows] == [False, True]
 
 
-def test_the_end_counts_what_the_rows_say(classify, tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    export(tmp_path / "in.csv")
-    words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
-    rows = json_rows(classify(*words).stdout)
-    said = caplog.text
-    kinds = [row["label"] for row in rows]
-    for kind in ("good", "bad", "unsure", "unfamiliar", "no answer"):
-        assert f" {kinds.count(kind)} {kind}" in said
-    assert f"HTML tags left out in {sum('<br />' in row['comment'] for row in rows)}" in said
-    for group in range(3):
-        own = [
-            kind for kind, row in zip(kinds, rows, strict=True) if f">{group}<" in row["product"]
-        ]
-        counts = [own.count(kind) for kind in ("good", "unsure", "bad", "unfamiliar", "no answer")]
-        assert f"<i>{group}</i> {len(own)} {' '.join(map(str, counts))}" in " ".join(said.split())
-    caplog.clear()
-    classify("--text", "I like it.")
-    assert "1 row" not in caplog.text
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
-    classify, end_after, tmp_path, suffix, caplog
+    classify, end_after, tmp_path, caplog
 ):
     caplog.set_level(logging.INFO)
     export(tmp_path / "in.csv", count=130)
     words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
     reports = {}
     for name in ("whole", "cut"):
-        outputs = ("--output", tmp_path / f"{name}.{suffix}", "--report", tmp_path / "page.html")
+        outputs = ("--output", tmp_path / f"{name}.csv", "--report", tmp_path / "page.html")
         if name == "cut":
             end_after(1)
             assert classify(*words, *outputs).returncode == 130
@@ -550,15 +401,6 @@ def test_a_missing_column_of_groups_is_reported_at_the_end_of_standard_input(
     with standard_input(monkeypatch, b'{"text": "a"}\n{"text": "b", "product": 1}\n'):
         assert len(json_rows(classify("--input", "-", "--by", by).stdout)) == 2
     assert ("--by Product: no row has such a column" in caplog.text) is warns
-
-
-def test_the_report_of_a_shard_says_so(classify, tmp_path):
-    export(tmp_path / "in.csv", count=4)
-    page = tmp_path / "page.html"
-    words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--report", page)
-    for shard, title in [("2/2", "in.csv (shard 2 of 2) say"), ("1/1", "in.csv say")]:
-        assert classify(*words, "--shard", shard).returncode == 0
-        assert f"What the texts in {title}" in page.read_text()
 
 
 def test_two_sides_only_if_asked_for(classify, tmp_path, caplog):

@@ -3,17 +3,13 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 
-from data_utils.labelled import LabelledSet
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, assert_refused
-from transfer.finetuning.task import check_learnable
 
 NAMES = ("own.toml", "corpus", "new", "own.json", "reviews.jsonl", "link.jsonl")
 
@@ -82,27 +78,14 @@ def test_no_number_of_the_state_is_read_twice(kind):
         FeatureKind(**kind).size(ModelConfig(hidden_size=8))
 
 
-def test_the_ends_of_unsure_have_their_own_name():
-    with pytest.raises(InputError, match=r"--unsure is \(nan, nan\); it must be finite"):
-        dispatch(["classify", "--text", "x", "--unsure", "nan", "nan"])
-
-
-def test_a_class_whose_texts_were_all_held_out_is_refused():
-    rest = LabelledSet(["a", "b", "c"], np.array([0, 1, 1]), ("0", "1", "7"))
-    with pytest.raises(InputError, match=r"class '7': none of the 3 texts to learn from has it"):
-        check_learnable(rest)
-
-
 SHORT = "--run-dir {new} --data.lanes 4 --data.window 16 --model.hidden_size 8 "
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            "--resume tests/fixtures/v1/run --if-exists refuse",
-            "--if-exists refuse and --resume contradict",
-        ),
+        ("--resume tests/fixtures/v1/run --if-exists refuse", "refuse and --resume contradict"),
+        ("--resume {new}", "not a run directory"),
         (
             f"{SHORT} --train.steps 1 --evaluate.probe_train {{new}} --evaluate.probe_val {{new}}",
             "evaluate.probe_train and probe_val: ",

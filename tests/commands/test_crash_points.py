@@ -1,7 +1,5 @@
 """A command that is killed at any of its file operations ends well when it is repeated."""
 
-import csv
-
 import pytest
 
 from mlstm_sentiment.text.profiles import text_profile
@@ -9,9 +7,10 @@ from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.support.crash_points import faults
+from tests.support.labelled import NAMES, write_labelled
 from tests.support.runs import SMALL_RUN
 
-SETS = [word for name in ("train", "val", "test") for word in (f"--{name}", f"INPUT/{name}.csv")]
+SETS = [word for name in NAMES for word in (f"--{name}", f"INPUT/{name}.csv")]
 PAIRS = [word for key, value in SMALL_RUN.items() for word in (f"--{key}", str(value))]
 OF_A_RUN = ["--train.steps", "12", "--if-exists", "resume"]
 COMMANDS = {
@@ -56,13 +55,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3)
     save_model(folder / "m", model, text_profile("openai"), {})
-    for name in ("train", "val", "test"):
-        with open(folder / f"{name}.csv", "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["text", "label"])
-            for number in range(40):
-                word = ("bad", "good")[number % 2]
-                rows.writerow([f"a {word} one of the {name} set, {number}", number % 2])
+    write_labelled(folder)
     return folder
 
 

@@ -106,14 +106,3 @@ def test_help_describes_defaults_and_ends_with_examples(script, run_here, monkey
     expected = [" ".join(line.split()) for line in examples_of(script)]
     assert shown == expected
     assert expected
-
-
-@pytest.mark.parametrize(
-    ("script", "wrong"),
-    [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],
-)
-def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong, run_here):
-    assert run_here(script, "--help").stdout.startswith("usage: ")
-    process = run_here(script, *wrong)
-    assert process.returncode == 2
-    assert wrong[0] in process.stderr.splitlines()[-1]

@@ -27,18 +27,9 @@ def work(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    ("words", "options"),
-    [
-        ([], {}),
-        (
-            [*("--state", "hidden", "--pooling", "max", "--tanh"),
-             *("--layers", "0", "--units", "3", "1")],
-            {"state": "hidden", "pooling": "max", "tanh": True, "layers": [0], "units": [3, 1]},
-        ),
-    ],
-)  # fmt: skip
-def test_featurize_writes_what_the_featurizer_returns_in_input_order(work, words, options):
+def test_featurize_writes_what_the_featurizer_returns_in_input_order(work):
+    words = ("--state", "hidden", "--pooling", "max", "--tanh", "--layers", 0, "--units", 3, 1)
+    options = {"state": "hidden", "pooling": "max", "tanh": True, "layers": [0], "units": [3, 1]}
     texts = ["short", "a much longer text about nothing at all", "short"]
     (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     done(run(
@@ -139,17 +130,12 @@ def test_neuron_refuses(work, tmp_path, run_here, options, words):
 @pytest.mark.parametrize(
     ("content", "changes", "words"),
     [
-        (b"", {}, ["bad.csv", "the file is empty"]),
-        (b"text\ngood\nbad\n", {}, ["bad.csv", "label, sentiment, overall"]),
         (b"text,label\ngood,1\nfine,1\n", {}, ["bad.csv", "found 1"]),
-        (b"text,label\n\xc3\xa9t\xc3\xa9 caf\xe9,1\nbad,0\n", {}, ["bad.csv", "not UTF-8"]),
-        (None, {}, ["bad.csv", "no such file"]),
         (b"text,label\ngood,1\nbad,0\n", {"model": "best"}, ["'best'", "shipped model"]),
     ],
 )
 def test_transfer_refuses(work, tmp_path, run_here, content, changes, words):
-    if content is not None:
-        (tmp_path / "bad.csv").write_bytes(content)
+    (tmp_path / "bad.csv").write_bytes(content)
     changes = {"train": tmp_path / "bad.csv", **changes}
     assert_refused(transfer(work, tmp_path / "refused", run_here, **changes), *words)
     assert not (tmp_path / "refused").exists()

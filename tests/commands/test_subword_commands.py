@@ -38,12 +38,6 @@ def sizes(work):
     return json.loads((work / "corpus" / "meta.json").read_text())["splits"]
 
 
-def test_a_checked_corpus_and_the_size_of_its_vocabulary(work, run_here):
-    process = done(run_here("scripts/prepare_corpus.py", "--check", work / "corpus"))
-    assert process.stdout.count("as prepared") == 3
-    assert "vocabulary_size = 512" in (work / "run" / "config.toml").read_text()
-
-
 def test_evaluate_counts_the_bytes_of_text(work, run_here):
     results = []
     for data in ("corpus", "texts.jsonl"):
@@ -64,18 +58,6 @@ def test_a_killed_run_resumes_exactly(work, tmp_path):
     process.communicate(timeout=60)
     done(run("main.py", "--resume", tmp_path / "cut"))
     assert rows_of(tmp_path / "cut") == rows_of(work / "run")
-
-
-@pytest.mark.slow
-def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
-    process = run(
-        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2),
-        *run_on(work, tmp_path / "two"),
-    )
-    done(process)
-    for row, expected in zip(rows_of(tmp_path / "two"), rows_of(work / "run"), strict=True):
-        assert row["characters"] == expected["characters"]
-        assert row == pytest.approx(expected, rel=2e-5)
 
 
 def test_other_tokenizers_are_refused(work, run_here):

@@ -3,7 +3,6 @@
 Every case ends with one line, exit code 2, and all files as they were.
 """
 
-import csv
 import os
 import shutil
 import subprocess
@@ -15,9 +14,9 @@ from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
+from tests.support.labelled import NAMES, write_labelled
 from tests.support.runs import ROOT, assert_refused, done, run, small_run
 
-NAMES = ("train", "val", "test")
 OURS = (
     *("model/config.json", "metrics.jsonl", "config.toml"),
     "checkpoint/step-00000012/lanes.safetensors",
@@ -31,13 +30,7 @@ def made(tmp_path_factory):
     done(run(*small_run(work / "run", 12)))
     model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3)
     save_model(work / "m", model, text_profile("openai"), {})
-    for name in NAMES:
-        with open(work / f"{name}.csv", "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["text", "label"])
-            for number in range(40):
-                word = ("bad", "good")[number % 2]
-                rows.writerow([f"a {word} one of the {name} set, {number}", number % 2])
+    write_labelled(work)
     (work / "letter").write_text("dear\n")
     return work
 
@@ -99,8 +92,8 @@ REFUSED = {
         f"{kind.__name__} {name}, {command[0]}": (kind(f"out/{name}"), command)
         for kind in (own, link)
         for command, names in {
-            tuple(TRANSFER): ("results.json", "figures.json", "weights.png", "classifier/a.json"),
-            tuple(NEURON): ("neuron.json", "figures/ranking.png", ".lock"),
+            tuple(TRANSFER): ("results.json", "classifier/a.json"),
+            tuple(NEURON): ("neuron.json", ".lock"),
         }.items()
         for name in names
         if (kind, name) != (own, ".lock")
@@ -111,10 +104,7 @@ REFUSED = {
         f"{name} of the run that is read": (nothing, to("demo", f"run/{name}", "--model", "{}/run"))
         for name in OURS
     },
-    **{
-        f"{name} of another run": (nothing, to("demo", f"run/{name}", "--model", "{}/m"))
-        for name in OURS
-    },
+    "another run": (nothing, to("demo", f"run/{OURS[-1]}", "--model", "{}/m")),
     "evaluate": (
         nothing,
         to("evaluate", "run/model/config.json", "--model", "{}/run", "--data", "{}/train.csv"),
@@ -174,13 +164,7 @@ def test_standard_output_is_no_input(work, source, opened):
     """As by the shell's >>."""
     table = work / "train.csv"
     before = table.read_bytes()
-    words = [
-        "scripts/classify.py",
-        "--model",
-        "default_small",
-        "--input",
-        source.replace("t", f"{work}/t", 1),
-    ]
+    words = [*CLASSIFY[:-1], source.replace("t", f"{work}/t", 1)]
     with open(work / opened) as stdin, open(table, "a") as stdout:
         process = subprocess.run(
             [sys.executable, *words],

@@ -8,11 +8,9 @@ import pytest
 
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
-from experiments.models import join
 from experiments.models.join import join_corpora
 from mlstm_sentiment.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
-from tests.support.folders import contents
 
 
 def prepared(folder, name, texts, **settings):
@@ -61,14 +59,6 @@ def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, fil
     assert meta["reading"]["records"] == 100
 
 
-def test_the_seed_draws_the_order(products, films, tmp_path):
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        join_corpora([products, films], tmp_path / name, seed)
-    orders = [reviews_in(tmp_path / name) for name in "abc"]
-    assert orders[0] == orders[1] != orders[2]
-    assert sorted(orders[0]) == sorted(orders[2])
-
-
 def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
     held_out = [
         review.decode().strip()
@@ -114,17 +104,3 @@ def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
         join_corpora([products, films], films)
     with pytest.raises(InputError, match="name a new folder"):
         join_corpora([products, films], Path("."))
-
-
-def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch):
-    def interrupted(split, place):
-        raise KeyboardInterrupt
-
-    before = sorted(path.name for path in contents(tmp_path))
-    with monkeypatch.context() as patched:
-        patched.setattr(join, "_review", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            join_corpora([products, films], tmp_path / "both")
-    assert sorted(path.name for path in contents(tmp_path)) == before
-    join_corpora([products, films], tmp_path / "both")
-    assert check_corpus(tmp_path / "both")["train"]["reviews"] == 88

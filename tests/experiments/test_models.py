@@ -14,13 +14,11 @@ from data_utils.synthetic import synthetic_reviews
 from experiments.models import memorization, near_copies, select_reviews, ship
 from experiments.models.overlap import RUN, SHORTEST, HeldOut
 from mlstm_sentiment import SentimentClassifier
-from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
-from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import encode_split
 from model.inference.features import read
-from model.inference.weights import LoadedModel, save_model
+from model.inference.weights import LoadedModel
 from tests.support.heads import regression
 from tests.support.runs import done, run, small_run
 from transfer.experiment import run_transfer
@@ -51,18 +49,6 @@ def test_a_short_held_out_text_is_looked_for_whole():
     assert held_out.shares_with(f"He said: {sentence(SHORTEST)}, and left")
     assert not held_out.shares_with(sentence(SHORTEST - 1))
     assert not held_out.shares_with(sentence(SHORTEST - 1, 6))  # too short to be kept out
-
-
-def test_a_near_copy_shares_its_runs_with_a_single_text():
-    held_out = [sentence(13), sentence(13).replace("word6", "other"), "Too short.", "a " * 20]
-    train = [
-        f"A title: {sentence(13).upper()}",
-        sentence(RUN - 1),
-        f"word0 other {sentence(12, 1)}",
-    ]
-    fractions = near_copies.largest_shares(held_out, train)
-    np.testing.assert_array_equal(fractions, [1, 0, 0, 0])
-    np.testing.assert_array_equal(near_copies.largest_shares([sentence(13)], train[1:]), [0.5])
 
 
 def test_near_copies_are_counted_and_scored_apart(small_model):
@@ -113,17 +99,6 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
         "left out: its licence forbids redistribution": 2,
         "left out: shares wording with a held-out text": 1,
     }
-
-
-def test_selected_reviews_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    (tmp_path / "in.jsonl").write_text('{"text": "It works."}\n{')
-    (tmp_path / "test.jsonl").write_text('{"text": "Other words."}\n')
-    inputs = [str(tmp_path / "in.jsonl"), "--held-out", str(tmp_path / "test.jsonl")]
-    output = ["--output", str(tmp_path / "out.jsonl")]
-    monkeypatch.setattr("sys.argv", ["select_reviews", *inputs, *output])
-    with pytest.raises(InputError, match="line 2: not JSON"):
-        select_reviews.main()
-    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
@@ -202,24 +177,13 @@ def test_recited_text_is_counted_by_its_like_prefix():
     assert row["longest_prefixes"] == [50] * 5
 
 
-def test_recited_pieces_of_words_are_counted_in_pieces(
-    subword_model, subwords, tmp_path, monkeypatch
-):
-    save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
-    texts = [review.text * 3 for review in synthetic_reviews(30, seed=2)]
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-    for name, tokenizer in (("pieces", str(tmp_path / "m")), ("bytes", "bytes")):
-        settings = Preparation(split=(8, 1, 1), tokenizer=tokenizer)
-        prepare_corpus([tmp_path / "in.jsonl"], tmp_path / name, settings, workers=1)
-        words = ["--model", tmp_path / "m", "--corpus", tmp_path / name]
-        words += ["--output", tmp_path / f"{name}.json"]
-        monkeypatch.setattr("sys.argv", ["memorization", *map(str, words)])
-        if name == "bytes":
-            with pytest.raises(InputError, match=r"its tokenizer is .*the model's"):
-                memorization.main()
-        else:
-            memorization.main()
-    result = read_json(tmp_path / "pieces.json")
-    each = open_corpus(tmp_path / "pieces").characters_per_token
-    assert result["continuation_pieces"] == round(50 / each) < 50
-    assert result["train"]["mean_prefix"] <= result["continuation_pieces"]
+def test_a_near_copy_shares_its_runs_with_a_single_text():
+    held_out = [sentence(13), sentence(13).replace("word6", "other"), "Too short.", "a " * 20]
+    train = [
+        f"A title: {sentence(13).upper()}",
+        sentence(RUN - 1),
+        f"word0 other {sentence(12, 1)}",
+    ]
+    fractions = near_copies.largest_shares(held_out, train)
+    np.testing.assert_array_equal(fractions, [1, 0, 0, 0])
+    np.testing.assert_array_equal(near_copies.largest_shares([sentence(13)], train[1:]), [0.5])

@@ -8,7 +8,7 @@ import pytest
 
 from data_utils.published_sets.registry import DATASETS
 from data_utils.synthetic import synthetic_reviews
-from experiments.published_sets import EMOTIONS, FOLDS, SETS, SOURCES, ten_folds
+from experiments.published_sets import EMOTIONS, FOLDS, SETS, ten_folds
 from mlstm_sentiment.errors import InputError
 
 
@@ -121,16 +121,6 @@ def test_what_is_not_there_is_named_with_how_to_get_it(tmp_path, name):
     assert way in str(error.value)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_published_values_have_a_row_and_a_source(name):
-    entry = SETS[name]
-    rows = {row.name for row in entry.rows}
-    for value in entry.published:
-        assert value.row in rows
-        assert value.source in SOURCES
-        assert 0 < value.value < 1
-
-
 def test_yelp_is_read_as_it_is_published(tmp_path):
     (tmp_path / "yelp").mkdir()
     for part in ("train", "test"):
@@ -147,12 +137,3 @@ def test_yelp_is_read_as_it_is_published(tmp_path):
         path.write_text('"1","text"\n' + wrong)
         with pytest.raises(InputError, match=r"test\.csv, row 2: expected a label from 1 to 2 and"):
             SETS["yelp"].read(tmp_path)
-
-
-def test_classes_may_have_other_names(tmp_path):
-    (tmp_path / "subj").mkdir()
-    for name in ("objective", "subjective"):
-        (tmp_path / f"subj/subj.{name}").write_text(f"one {name}\nanother {name}\n" * 10)
-    texts = SETS["subj"].read(tmp_path).texts
-    assert texts.classes[texts.labels[-1]] == "subjective"
-    assert texts.texts[-1] == "another subjective"

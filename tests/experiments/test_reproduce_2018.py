@@ -15,7 +15,7 @@ from experiments.reproduction.page import BITS, UNIFORM, Compared, compared, sco
 from experiments.results import read_result
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.writer import write_json
-from tests.support.runs import ROOT, done
+from tests.support.runs import ROOT, assert_refused, done
 
 SCRIPT = ROOT / "scripts/reproduce_2018.sh"
 # In place of the interpreter: notes each command, leaves what the script looks for, and ends with 1
@@ -107,17 +107,15 @@ def test_papers_prints_the_cost_and_trains_where_there_is_slurm(repeat, tmp_path
     ("words", "named"),
     [
         (("--budget", "hours"), "minutes, day or papers"),
-        (("--speed", "1"), "--speed"),
         (("--data",), "--data"),
         (("--data", "nowhere"), "nowhere: no such folder"),
     ],
 )
 def test_a_wrong_option_is_one_line(repeat, words, named):
     process, ran = repeat(*words)
-    assert (process.returncode, ran) == (2, [])
-    assert process.stderr.startswith("error: ")
+    assert ran == []
     assert process.stderr.count("\n") == 1
-    assert named in process.stderr
+    assert_refused(process, named)
 
 
 @pytest.mark.parametrize(

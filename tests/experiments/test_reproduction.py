@@ -2,13 +2,11 @@
 
 import gzip
 import json
-import re
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score
 
-from configs.command import parse
 from data_utils.synthetic import synthetic_reviews
 from experiments.intervals import unpacked_answers
 from experiments.models.overlap import HeldOut
@@ -16,8 +14,7 @@ from experiments.published_sets import EMOTIONS, SETS
 from experiments.reproduction import contamination, emotions, one_unit, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import complete, measured, models, title, write_table
-from experiments.results import names
+from experiments.reproduction.table import measured, write_table
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.writer import write_json
@@ -117,14 +114,6 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     the_table_says_it(folder)
 
 
-def test_word_baselines_are_left_out_on_request(data, reproduce, capsys):
-    folder = reproduce(data, untrained=1, tasks=("sst",), without_words=True)
-    result = json.loads((folder / "sst.json").read_text())
-    assert 0 < result["untrained_one_unit"]["test_accuracy"] < 1
-    assert not (folder.parent / "tfidf").exists()
-    assert "tfidf" not in capsys.readouterr().out
-
-
 def test_a_unit_of_sst_is_tested_where_no_label_chose_it(data):
     held_out = HeldOut(["one two three four five 1"])
     texts = one_unit.tested_texts("mr", data, held_out)
@@ -170,72 +159,6 @@ def test_the_bag_of_words_is_measured_once_for_all_models_of_the_same_examples(
     assert [row[7] for row in rows] == ["-"] * 2  # of the untrained baseline
 
 
-@pytest.fixture
-def yelp(tmp_path):
-    """A small set in the layout of one that was not available."""
-    (tmp_path / "yelp").mkdir()
-    for part in ("train", "test"):
-        rows = [f'"{1 + r.label}","{r.text}"\n' for r in synthetic_reviews(60, seed=3)]
-        (tmp_path / f"yelp/{part}.csv").write_text("".join(rows))
-    return tmp_path
-
-
-def test_what_is_there_is_measured(yelp, reproduce, capsys):
-    folder = reproduce(yelp, untrained=1)
-    out = capsys.readouterr().out
-    assert "SUBJ is not there: get SUBJ by hand from https://" in out
-    assert {path.stem for path in folder.glob("*.json")} == {"yelp", "yelp_neuron"}
-    rows = [row.split(" | ") for row in out.splitlines() if row.startswith("| ")]
-    assert [row[:2] for row in rows[1:]] == [
-        ["| Yelp, two classes", "all units"],
-        ["| Yelp, two classes", "one unit"],
-    ]
-    assert rows[1][2].startswith("95.2 (4,096, radford, unverified), ")
-
-
-def test_a_folder_without_any_set_is_refused(tmp_path, reproduce):
-    with pytest.raises(InputError, match="holds none of the sets sst, mr, "):
-        reproduce(tmp_path)
-
-
-def test_sets_that_other_weights_were_measured_on_say_so():
-    def result(characters):
-        architecture, provenance = {"hidden_size": 4}, {"characters": characters}
-        model = {"architecture": architecture, "provenance": provenance, "parameters": 9}
-        return {"model": model}
-
-    (alone,) = models({"sst": result(300), "imdb": result(300)})
-    assert alone == "Ours: 4 units, 9 parameters, 300 characters in training."
-    first, second = models({"sst": result(300), "mr": result(172), "imdb": result(300)})
-    assert first == f"- {title('sst')}, {title('imdb')}: {alone}"
-    assert second == f"- {title('mr')}: {alone.replace('300', '172')}"
-
-
-def test_published_values_that_we_have_not_read_are_marked_in_every_table():
-    """Of the values of Radford et al., those of SST, CR and SUBJ alone were read in the paper."""
-    standing = {
-        n: v.standing for n, e in SETS.items() for v in e.published if v.source == "radford"
-    }
-    assert {name for name, mark in standing.items() if not mark} == {"sst", "cr", "subj"}
-    assert {name for name, mark in standing.items() if mark == "unverified"} == {"yelp"}
-    table = complete("amazon_1024")
-    assert "92.9 (4,096, radford, secondary source)" in table
-    assert "92.3 (4,096, radford, secondary source)" in table
-
-
-def test_what_was_not_measured_has_its_published_value_and_a_command():
-    lines = complete("amazon_1024").splitlines()
-    measured = {name.removeprefix("amazon_1024/") for name in names("reproduction")}
-    for name, entry in SETS.items():
-        rows = [line.split(" | ") for line in lines if line.startswith(f"| {title(name)} | ")]
-        assert len(rows) >= len({value.row for value in entry.published} or {1})
-        if name not in measured:
-            assert all(row[3:6] == ["-"] * 3 for row in rows)
-            (command,) = re.findall(f"`python (.*--tasks {name})`", "\n".join(lines))
-            options = parse(reproduction.Options, arguments=command.split()[2:])
-            assert options.tasks == (name,)
-
-
 def the_table_says_it(folder):
     table = write_table(folder)
     lines = [line for line in table.splitlines() if line.startswith("| ")]
@@ -243,17 +166,11 @@ def the_table_says_it(folder):
     assert "12 units" in table
     assert "4,321 characters in training" in table
     sst = json.loads((folder / "sst.json").read_text())
-    assert table.count("`, revision ") == 8  # how each task's two files were made
-    assert lines[1].split(" | ")[7] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
-        " ({:.1f} to {:.1f})".format(*(100 * end for end in sst["untrained"]["test_interval"]))
-    )
+    assert lines[1].split(" | ")[7].startswith(f"{100 * sst['untrained']['test_accuracy']:.1f} (")
     assert lines[2].split(" | ")[7] == "-"  # of one unit it is not measured
     assert f"{100 * sst['one_unit']['test_accuracy']:.1f} (" in lines[2]
     assert "91.8 (4,096, radford)" in lines[1]
-    assert "92.8 (4,096, puri)" in table
-    before = (folder / "table.png").read_bytes()
     (folder / "imdb.json").unlink()
     assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 4
-    assert (folder / "table.png").read_bytes() != before
     with pytest.raises(InputError, match="no results"):
         write_table(folder.parent)

@@ -1,7 +1,5 @@
 """One file of results a study: what commands write goes there, and is found there."""
 
-import json
-
 import pytest
 
 from experiments import results
@@ -58,10 +56,3 @@ def test_what_is_absent_is_none_or_not_measured(folder, tmp_path):
     assert results.result_at(tmp_path / "elsewhere/results/c.json") is None
     with pytest.raises(results.NotMeasured, match=r"speed/results\.json: has no result c"):
         results.read_result("speed", "c")
-
-
-def test_the_file_is_json_with_a_number_a_line_at_most(folder):
-    results.collect()
-    text = (folder / "results.json").read_text()
-    assert json.loads(text)["results"]["a"]["rows"] == [[1, 2], ["a  [b"]]
-    assert "[1, 2]" in text

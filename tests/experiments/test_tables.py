@@ -2,14 +2,11 @@
 
 import json
 import re
-import tomllib
 
 import pytest
 
 from experiments import results, tables
 from experiments.models import tables as shipped
-from experiments.published_sets import SOURCES
-from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.files.storage import read_json
 from tests.support import frozen
@@ -40,10 +37,6 @@ def test_the_tables_of_closed_studies_have_the_numbers_of_their_results(page):
     assert [pair for pair in pairs if not frozen.agrees(*pair)] == []
 
 
-def test_only_pages_that_exist_are_recorded():
-    assert set(FROZEN) <= set(PAGES)
-
-
 def test_a_page_is_filled_where_it_asks():
     page = (
         "---\n# made: tests.experiments.test_tables.shout a\nold\n# /made\n---\n"
@@ -65,12 +58,6 @@ def test_a_table_whose_result_is_absent_says_so():
 
 def unmeasured():
     return results.read_result("tour", "absent")["rows"]
-
-
-@pytest.mark.parametrize("name", ["nothing", "experiments.tables.nothing", "experiments.no.such"])
-def test_an_unknown_function_is_named(name):
-    with pytest.raises(InputError, match=rf"made: {name} "):
-        tables.filled(f"<!-- made: {name} -->\n<!-- /made -->")
 
 
 def test_results_of_a_changed_tree_are_marked():
@@ -101,16 +88,6 @@ def test_a_card_names_licence_sources_and_numbers(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_card_can_be_copied_alone(model):
-    """What it links to lies in the model's folder."""
-    for page in ("README.md", "SOURCES.md"):
-        folder = SHIPPED_MODELS / model
-        for target in re.findall(r"\]\((?!http)([^)]+)\)", (folder / page).read_text()):
-            assert (folder / target).resolve().parent == folder, target
-            assert (folder / target).is_file(), target
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_a_classifier_says_from_what_it_was_fitted(model):
     origin = read_json(SHIPPED_MODELS / model / "classifier" / "classifier.json")["origin"]
     if not model.startswith("stars_"):
@@ -128,13 +105,6 @@ def test_the_results_of_a_shipped_model_are_of_its_weights(model):
         assert shipped.is_of_the_shipped(results.read_result("reproduction", name), model), name
 
 
-def test_the_characters_of_a_model_include_those_of_the_weights_that_it_began_with():
-    assert shipped.characters("stars_1024") == "997 M, 127 M of them in a second training"
-    averaged = shipped.characters("amazon_subword_1024")
-    assert averaged == "997 to 1,008 M in each of 4 endings of one training"
-    assert shipped.characters("amazon_1024") == "1,327 M"
-
-
 WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
@@ -148,37 +118,3 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
     said = shipped.named({"model": {"provenance": read}}, "amazon_1024")
     assert said == "a forerunner of `amazon_1024` trained on 41 M characters"
     assert shipped.named({"model": {"provenance": read}}, "gone_1024") == "`gone_1024`"
-
-
-def test_every_source_that_was_kept_has_terms_and_an_address():
-    counts = results.read_result("models", "selection")["reviews"]
-    names = {name[6:] for name in counts if name.startswith("kept: ")}
-    sources = read_json(ROOT / "experiments/models/sources.json")
-    assert set(sources["amazon"]) == names
-    assert set(sources["amazon"]) | set(sources["other"]) == set(shipped.kept_reviews())
-    for source in (row for part in sources.values() for row in part.values()):
-        assert source["terms"]
-        assert all(
-            re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", a) for a in source["addresses"]
-        )
-    assert (
-        f"| kept | {sum(n for name, n in counts.items() if name[6:] in names):,} |"
-        in shipped.selection()
-    )
-
-
-def test_the_papers_that_experiments_compare_with_are_cited():
-    cited = (ROOT / "CITATION.cff").read_text()
-    named = re.findall(r"arXiv (\d+\.\d+)", json.dumps(SOURCES))
-    assert {"1704.01444", "1808.01371", "1812.01207"} <= set(named)
-    for paper in (*named, "2006.15704", "2006.02924", "2004.03072"):  # DDP, Adasum, CM-DARE
-        assert f"arxiv.org/abs/{paper}" in cited
-
-
-def test_the_release_has_one_number_and_one_date():
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    (date,) = re.findall(
-        r"^date-released: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE
-    )
-    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    assert f"\n## [{version}] - {date}\n" in (ROOT / "CHANGELOG.md").read_text()

@@ -1,7 +1,6 @@
 """Imports run one way: between packages, folders and files."""
 
 import ast
-import re
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -145,13 +144,6 @@ def test_nothing_imports_the_leaves():
         allowed = {"command"} if is_script else set()
         allowed |= {"experiments"} if is_script and path.name in FRONTS else set()
         assert leaves <= allowed, path
-
-
-def test_no_test_imports_another():
-    """Code that several tests use has a file of its own."""
-    for path in (ROOT / "tests").rglob("*.py"):
-        if re.search(r"^(?:from|import) .*\btest_", path.read_text(), re.MULTILINE):  # or in a text
-            assert not [name for name in imports_of(path) if ".test_" in name], path
 
 
 @pytest.mark.parametrize("package", NEEDS)

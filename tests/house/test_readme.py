@@ -8,7 +8,7 @@ import pytest
 from mlstm_sentiment.commands.command_line import dispatch
 from tests.house.pages import COMMANDS, PAGES, README, held_on, numbers_of, printed_on, words_of
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, done, run_code, run_ranks, run_shell
+from tests.support.runs import done, run_code, run_ranks, run_shell
 
 SLOW = (  # run by CI and by hand; reproduce_2018.sh has its own tests
     "scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh", "scripts/reproduce_2018.sh",
@@ -115,10 +115,3 @@ def test_the_coloured_example_ends_as_a_complaint(capsys):
     assert max(values) > 0.5
     assert values[-1] == min(values) < -0.5
     assert verdict.startswith("classifier: negative ")
-
-
-def test_every_path_in_the_readme_exists():
-    """These are paths without a link; test_docs.py checks links."""
-    for word in re.findall(r"(?:configs|scripts|experiments)/[\w./-]+\w", README):
-        if "*" not in word:
-            assert (ROOT / word).exists(), word

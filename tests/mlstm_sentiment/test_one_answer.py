@@ -56,10 +56,8 @@ def test_a_frame(classifier, words):
 
 
 def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
-    question, texts = (
-        "What could we improve?",
-        ["nothing", "N/A", "None", "Broken, a waste of money."],
-    )
+    question = "What could we improve?"
+    texts = ["nothing", "N/A", "None", "Broken, a waste of money."]
     expected = [NO_ANSWER] * 3 + ["negative"]
     table = pandas.DataFrame({question: texts})
     assert classifier.frame(table, question)["label"].tolist() == expected

@@ -18,18 +18,8 @@ SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cp
 
 def make_checkout(folder):
     """Make a folder that looks like a checkout with the user's files in it."""
-    for name in (
-        "main.py",
-        "scripts",
-        "configs",
-        "mlstm_sentiment",
-        "model",
-        "data_utils",
-        "training",
-        "transfer",
-        "experiments",
-        "scaling",
-    ):
+    product = "mlstm_sentiment model data_utils training transfer experiments scaling"
+    for name in ("main.py", "scripts", "configs", *product.split()):
         (folder / name).symlink_to(ROOT / name)
     (folder / "docs").mkdir()
     for name in ("feedback.py", "horror.py"):
@@ -62,11 +52,7 @@ def shortened(command):
         return command + " --train.steps 41"
     if "torch.distributed.run" in command or "elastic.sh" in command:
         command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
-        return (
-            command + SHORT_LAUNCH
-            if "lanes_per_rank" in config_of(command)
-            else (command + SHORT_RUN)
-        )
+        return command + (SHORT_LAUNCH if "lanes_per_rank" in config_of(command) else SHORT_RUN)
     if " generate" in command and "--length" not in command:
         return command + " --length 60"
     if "benchmark.py" in command:

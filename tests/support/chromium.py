@@ -26,17 +26,10 @@ def browse(page: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[
     """Open a page once and return the finished process; the page and a profile lie in a folder."""
     path = folder / "page.html"
     path.write_text(page, encoding="utf-8")
-    own = (
-        "--enable-logging=stderr",
-        "--window-size=900,900",
-        f"--user-data-dir={folder / 'profile'}",
-    )
-    return subprocess.run(
-        [CHROMIUM or "", *FLAGS, *own, *flags, path.as_uri()],
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
+    own = ("--enable-logging=stderr", "--window-size=900,900")
+    own += (f"--user-data-dir={folder / 'profile'}",)
+    command = [CHROMIUM or "", *FLAGS, *own, *flags, path.as_uri()]
+    return subprocess.run(command, capture_output=True, timeout=120, check=True)
 
 
 def messages(process: subprocess.CompletedProcess[bytes]) -> list[str]:

@@ -7,7 +7,7 @@ from experiments.results import read_result
 from experiments.scaling.least_squares import fit
 from mlstm_sentiment.files.storage import read_json
 from tests.support.published_points import POINTS
-from tests.support.runs import assert_refused, done, run
+from tests.support.runs import done, run
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +29,6 @@ def test_four_parameters_explain_fifteen_points(published):
     assert result["worst_error"] == pytest.approx(np.abs(errors).max())
     assert "4 fitted parameters, worst error 2.2%" in said
     assert (folder / "published.png").read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize("names", [["--output"], ["--output", "--figure"]])
-def test_the_result_does_not_replace_the_figure(names, tmp_path, run_here):
-    words = [word for name in names for word in (name, tmp_path / "result.png")]
-    process = run_here("experiments/scaling/published.py", *words)
-    assert_refused(process, "result.png: name different files for --output (JSON) and --figure")
 
 
 def test_the_result_in_the_repository_is_that_of_the_code(published):

@@ -32,11 +32,10 @@ from experiments.speed.benchmark.recurrence import (
 )
 from experiments.speed.benchmark.step import BACKWARD, PARTS, REST, spans_of
 from experiments.speed.benchmark.tiles import StreamedProduct, SummedProduct
-from experiments.speed.benchmark.vectors import has_vectors_for
 from model.kernels.weight_gradients import PRODUCT
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.kernels.compiled import KERNELS, skip_unless_it_runs
-from tests.support.runs import assert_refused, run
+from tests.support.runs import run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")
 
@@ -102,17 +101,6 @@ def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch):
         low, high = result["ratio_ranges"][name]
         assert 0 < low <= result["ratios"][name] <= high
     assert {"h W_mh", "dW_h", "registers"} <= set(result["unit_gigaflops"])
-
-
-def test_ours_is_compared_with_what_vectors_can_do():
-    if not has_vectors_for(torch.zeros(1)):
-        pytest.skip("this processor has no AVX-512")
-    skipped = ("loop_2018", "reference", "nn_lstm")
-    sizes = {"hidden_size": 33, "batch": 3, "window": 5, "embedding_size": 7}
-    options = RecurrenceOptions(**sizes, dtype="fp32", device="cpu", rounds=2, skip=skipped)
-    result = measure_recurrence(options)
-    assert {"to_achievable", "from_inputs_to_achievable"} <= set(result["ratios"])
-    assert all(rate > 0 for rate in result["unit_gigaflops"].values())
 
 
 def test_a_replayed_lower_bound_keeps_its_tensors():
@@ -182,14 +170,6 @@ def test_ratios_are_computed_round_by_round():
     assert spread == {"ours": 1.5, "other": 0.0}
 
 
-def test_every_round_runs_everything_once():
-    calls = []
-    work = {name: (lambda name=name: calls.append(name)) for name in "abc"}
-    seconds = timing.interleave(work, rounds=3)
-    assert [len(times) for times in seconds.values()] == [3, 3, 3]
-    assert "".join(calls) == "abc" + "bca" + "cab" + "abc"
-
-
 def test_the_fastest_candidate_that_runs_is_chosen():
     def fails():
         raise RuntimeError
@@ -226,25 +206,6 @@ def test_benchmark_writes_what_it_prints(tmp_path):
         assert name in process.stdout
 
 
-@pytest.mark.parametrize("inference", [False, True])
-def test_training_is_compared_with_the_physical_limit(inference, monkeypatch):
-    monkeypatch.setattr(recurrence, "characters_at_limit", lambda shape: 1e12)
-    result = measure_recurrence(
-        RecurrenceOptions(
-            hidden_size=16,
-            batch=2,
-            window=2,
-            rounds=1,
-            device="cpu",
-            inference=inference,
-            skip=("loop_2018", "reference"),
-        )
-    )
-    assert ("to_limit" in result["ratios"]) is not inference
-    if not inference:
-        assert result["ratios"]["to_limit"] == pytest.approx(result["fraction_of_limit"])
-
-
 def test_benchmark_of_inference_and_of_a_step(tmp_path):
     step = ("step", "--parts", "--optimizer", "muon")
     for arguments in (("recurrence", "--inference", "--skip", "loop_2018"), step):
@@ -256,11 +217,6 @@ def test_benchmark_of_inference_and_of_a_step(tmp_path):
     parts = json.loads((tmp_path / "step.json").read_text())["parts"]
     assert all(parts["milliseconds"][name] > 0 for name in PARTS)  # each was seen
     assert parts["share"].keys() == {*PARTS, REST}
-
-
-def test_sizes_that_make_no_sense_are_refused(run_here):
-    for option in ("--batch", "--embedding-size"):
-        assert_refused(run_here("scripts/benchmark.py", "recurrence", option, 0), f"{option} is 0")
 
 
 def test_every_part_of_a_profile_counts_once():
@@ -292,3 +248,11 @@ def test_the_limit_is_known_of_gpus_of_the_list_alone(monkeypatch):
         limit = characters_at_limit(gpu)
         assert limit == (expected and pytest.approx(expected, rel=1e-3))
     assert characters_at_limit(replace(gpu, device=torch.device("cpu"))) is None
+
+
+def test_every_round_runs_everything_once():
+    calls = []
+    work = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    seconds = timing.interleave(work, rounds=3)
+    assert [len(times) for times in seconds.values()] == [3, 3, 3]
+    assert "".join(calls) == "abc" + "bca" + "cab" + "abc"

@@ -8,21 +8,16 @@ from importlib import import_module
 import pytest
 
 from mlstm_sentiment.commands.command_line import COMMANDS, PROGRAM, call, dispatch
-from mlstm_sentiment.commands.parser import Parser, parse
+from mlstm_sentiment.commands.parser import parse
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES, find_model, shipped_models
 
 
-def test_without_a_word_it_says_what_there_is(capsys):
-    dispatch([])
-    shown = capsys.readouterr().out
-    for name, what in COMMANDS.items():
-        assert f"  {name:<10} {what}\n" in shown
-
-
-def test_help_is_a_command_as_well(capsys):
+def test_without_a_word_it_says_what_there_is_and_help_is_a_command_as_well(capsys):
     dispatch([])
     everything = capsys.readouterr().out
+    for name, what in COMMANDS.items():
+        assert f"  {name:<10} {what}\n" in everything
     for words in (["help"], ["help", "help"]):
         dispatch(words)
         assert capsys.readouterr().out == everything
@@ -30,13 +25,6 @@ def test_help_is_a_command_as_well(capsys):
         dispatch(["help", "classify"])
     assert not end.value.code
     assert capsys.readouterr().out.startswith("usage: mlstm-sentiment classify")
-
-
-def test_it_knows_its_version(capsys):
-    with pytest.raises(SystemExit) as end:
-        dispatch(["--version"])
-    assert not end.value.code
-    assert capsys.readouterr().out.startswith(f"{PROGRAM} 0")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -51,18 +39,6 @@ def test_help_ends_with_examples_that_can_be_typed(name, capsys):
         words = shlex.split(line.split("|")[-1])
         assert words[:2] == [PROGRAM, name]
         parse(module.Options, arguments=words[2:])  # refuses what is no option
-
-
-@pytest.mark.parametrize(
-    ("default", "printed"),
-    [(0, "0"), (0.0, "0.0"), (3, "3"), ("x", "x"), (["x", "y"], "x y")]
-    + [(nothing, None) for nothing in (None, False, "", [])],
-)
-def test_help_shows_a_default_also_if_it_is_zero(default, printed):
-    parser = Parser(prog="p")
-    parser.add_argument("--it", default=default, help="what it is")
-    shown = parser.format_help().partition("what it is")[2].split("\n")[0]
-    assert shown == ("" if printed is None else f" (default: {printed})")
 
 
 @pytest.mark.parametrize(

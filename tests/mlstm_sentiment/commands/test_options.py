@@ -1,6 +1,7 @@
 """Every option of a command reaches the function whose argument it is."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from tests.conftest import emphatic
 from tests.support.runs import unread_stdout
 
 TEXTS = [review.text for review in synthetic_reviews(12, seed=1)]
+clamp = partial(Clamp, unit=2)
 
 
 @pytest.fixture
@@ -57,13 +59,9 @@ def call(command, loaded, *words):
         (("--length", 7), {"length": 7}, {}),
         (("--seed", 5), {"seed": 5}, {}),
         (("--stop",), {}, {"stop": "\n "}),
-        (("--neuron", 2, "--value", 9), {}, {"clamp": Clamp(unit=2, cell=9)}),
-        (("--neuron", 2, "--hidden-value", 9), {}, {"clamp": Clamp(unit=2, hidden=9)}),
-        (
-            ("--neuron", 2, "--hidden-value", 9, "--layer", 0),
-            {},
-            {"clamp": Clamp(unit=2, hidden=9, layer=0)},
-        ),
+        (("--neuron", 2, "--value", 9), {}, {"clamp": clamp(cell=9)}),
+        (("--neuron", 2, "--hidden-value", 9), {}, {"clamp": clamp(hidden=9)}),
+        (("--neuron", 2, "--value", 9, "--layer", 0), {}, {"clamp": clamp(cell=9, layer=0)}),
     ],
 )
 def test_generate(loaded, capsys, words, settings, more):

@@ -35,6 +35,8 @@ class Options(Base):
     stop: bool = False
     """Stop early."""
     loud: bool = True
+    top: int = 0
+    """How many more."""
     ansi: bool | None = None
     text: Annotated[tuple[str, ...], Argument(repeated=True, group="text")] = ()
     """A word about it."""
@@ -104,6 +106,7 @@ def test_help_has_the_groups_the_docstrings_and_the_defaults(capsys):
         "usage: house [-h] [OPTIONS] Build a house.",
         "--name TEXT Its name. Default: none.",  # of the base class
         "--stop Stop early.",
+        "--top INT How many more. (default: 0)",
         "text options: --text TEXT A word about it.",
         "size options: --height INT Its height in metres. (default: 3)",
         "--shard i/n",

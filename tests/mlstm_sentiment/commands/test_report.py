@@ -84,36 +84,34 @@ def test_the_answers_are_those_of_the_file(model, table, tmp_path):
     assert "100&nbsp;% yes." in (tmp_path / "page.html").read_text()
 
 
-def test_answers_of_two_sides_are_reported_as_such(model, table, tmp_path):
-    written, page = tmp_path / "sided.csv", tmp_path / "page.html"
-    words = ["classify", "--model", str(model), "--input", str(table), "--unsure", "0", "1"]
-    dispatch([*words, "--sides", "--output", str(written)])
-    report(written, "--model", model, "--output", page)
-    assert "Two sides only, as asked" in page.read_text()
-    assert ">unsure<" not in page.read_text()
-
-
-def test_a_column_of_the_input_named_sides_does_not_say_that_only_these_were_asked_for(
-    model, tmp_path
-):
+@pytest.mark.parametrize("more", [["--sides"], []])
+def test_answers_of_two_sides_are_reported_as_such(model, tmp_path, more):
+    """A column of the input may be named sides."""
     (tmp_path / "t.csv").write_text("text,sides\ngood,left\nbad,right\n")
     written, page = tmp_path / "answers.csv", tmp_path / "page.html"
-    words = ["classify", "--model", str(model), "--input", str(tmp_path / "t.csv")]
-    dispatch([*words, "--output", str(written)])
+    words = ["classify", "--model", str(model), "--input", str(tmp_path / "t.csv"), *more]
+    dispatch([*words, "--unsure", "0", "1", "--output", str(written)])
     report(written, "--model", model, "--output", page)
-    assert "Two sides only, as asked" not in page.read_text()
-    assert "<h2>Unsure: " in page.read_text()
+    assert ("Two sides only, as asked" in page.read_text()) is bool(more)
+    assert ("<h2>Unsure: " in page.read_text()) is (not more)
+
+
+ROW = {
+    **{"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unfamiliar": "false"},
+    "bits_per_character": "1.5",
+}
+
+
+def written(folder, row):
+    """Write a table of one row."""
+    with open(folder / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([row, row.values()])
+    return folder / "t.csv"
 
 
 def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
-    row = {**ROW, "bits_per_character": "1.5"}
-    with open(tmp_path / "t.csv", "w", newline="") as file:
-        csv.writer(file).writerows([row, row.values()])
-    report(tmp_path / "t.csv", "--model", model, "--output", tmp_path / "page.html")
+    report(written(tmp_path, ROW), "--model", model, "--output", tmp_path / "page.html")
     assert "<h2>Unsure: 1</h2>" in (tmp_path / "page.html").read_text()
-
-
-ROW = {"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unfamiliar": "false"}
 
 
 @pytest.mark.parametrize(
@@ -129,12 +127,9 @@ ROW = {"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unf
     ],
 )
 def test_answers_that_classify_never_writes_are_refused(model, tmp_path, change, said):
-    row = ROW | {"bits_per_character": "1.5"} | change
-    with open(tmp_path / "t.csv", "w", newline="") as file:
-        csv.writer(file).writerows([row, row.values()])
     page = tmp_path / "page.html"
     with pytest.raises(InputError, match=said):
-        report(tmp_path / "t.csv", "--model", model, "--output", page)
+        report(written(tmp_path, ROW | change), "--model", model, "--output", page)
     assert not page.exists()
 
 

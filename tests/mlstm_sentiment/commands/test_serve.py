@@ -119,18 +119,8 @@ def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
         assert "openai, raw. There is no page; POST /classify works\n" in errors
 
 
-def test_a_signal_ends_it_although_connections_are_open(plain_model):
+def test_idle_connections_beyond_the_open_files_disturb_neither_a_client_nor_the_end(plain_model):
     """The other tests of this file end their servers with SIGTERM."""
-    with serving("--model", plain_model) as server:
-        assert server.client.get("/").status_code == 200  # which stays open
-        with socket.create_connection(("127.0.0.1", server.port)) as client:
-            client.sendall(b"POST /classify HTTP/1.1\r\n")
-            begun = time.monotonic()
-            assert server.end(signal.SIGHUP) == (0, "")
-            assert time.monotonic() - begun < 20
-
-
-def test_idle_connections_beyond_the_open_files_do_not_disturb(plain_model):
     with serving("--model", plain_model) as server, ExitStack() as idle:
         resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (128, 128))
         for _ in range(300):
@@ -138,7 +128,12 @@ def test_idle_connections_beyond_the_open_files_do_not_disturb(plain_model):
         for _ in range(3):
             with httpx.Client(timeout=60, trust_env=False) as client:
                 assert client.get(server.line.split()[0]).status_code == 200
-        assert server.end() == (0, "")
+        assert server.client.get("/").status_code == 200  # which stays open
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"POST /classify HTTP/1.1\r\n")
+            begun = time.monotonic()
+            assert server.end(signal.SIGHUP) == (0, "")
+            assert time.monotonic() - begun < 20
 
 
 def close_to(row):
@@ -171,19 +166,15 @@ def test_twenty_clients_get_what_classify_answers(capsys):
     [
         (["--port", "70000"], "--port is 70000"),
         (["--host", "localhost"], "--host is localhost; it must be an IP address"),
-        (["--host", "192.0.2.1", "--port", "0"], "--host 192.0.2.1: "),
+        (["--host", "192.0.2.1", "--port", "0"], r"--host 192\.0\.2\.1: "),
+        (["--port", "{taken}"], "port {taken} .* in use; name another with --port"),
     ],
 )
-def test_an_address_that_is_none_is_refused(words, message):
-    with pytest.raises(InputError, match=re.escape(message)):
-        dispatch(["serve", *words])
-
-
-def test_a_port_that_is_taken_is_named():
+def test_an_address_that_is_none_or_taken_is_refused(words, message):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        with pytest.raises(InputError, match=rf"port {port} .* in use; name another with --port"):
-            dispatch(["serve", "--port", str(port)])
+        taken = server.getsockname()[1]
+        with pytest.raises(InputError, match=message.format(taken=taken)):
+            dispatch(["serve", *(word.format(taken=taken) for word in words)])
 
 
 @pytest.mark.parametrize("name", ["starlette", "uvicorn"])

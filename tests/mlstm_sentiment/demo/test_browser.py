@@ -1,7 +1,6 @@
 """The page in headless Chromium: what a person does with it, and its numbers against Python's."""
 
 import math
-import random
 import time
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -9,10 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.demo import write_demo
-from mlstm_sentiment.engine import Engine
-from mlstm_sentiment.head.head_files import find_classifier, load_fitted
 from tests.mlstm_sentiment.demo.models import python_says, small_classifier, small_model
 from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 
@@ -34,11 +30,6 @@ TEXTS = [
     "naïve café, 很好, ไม่ชอบ",
     "R&B" + 16 * "😍" + " &" + 31 * "x" + "😀",  # no reference, and no half of an emoji
     "Good.&#13;&#10;Bad. &#10;",
-]
-WORDS = [
-    *("the", "film", "battery", "lamp", "it", "was", "is", "not", "and", "but", "very", "great"),
-    *("awful", "love", "hate", "broke", "works", "réussi", "&amp;", "100%", "$5", "...", "\n"),
-    *("😀", "👎", "👩‍👩‍👧", "جميل", "سيء", "الكتاب"),
 ]
 
 
@@ -99,11 +90,6 @@ def until(page: Browser, condition: str):
     raise AssertionError(f"never true: {condition}")
 
 
-def texts_of_many_kinds(count: int) -> list[str]:
-    draw = random.Random(7)
-    return [*TEXTS, *(" ".join(draw.choices(WORDS, k=draw.randint(1, 40))) for _ in range(count))]
-
-
 def compare(page: Browser, loaded, classifier, texts) -> None:
     """Compare the page's numbers with Python's."""
     said = python_says(loaded, classifier, texts, page.run("return unit"))
@@ -122,35 +108,6 @@ def compare(page: Browser, loaded, classifier, texts) -> None:
 
 def test_texts_become_the_bytes_and_numbers_of_python(page, small):
     compare(page, small[1], small_classifier(small[1]), TEXTS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["stars_1024", "amazon_1024", "amazon_subword_1024"])
-def test_two_hundred_texts_have_the_numbers_of_python(opened, name):
-    loaded = Engine.load(name)
-    classifier = load_fitted(loaded, find_classifier(loaded), "")
-    compare(opened(loaded, classifier), loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
-
-
-def test_an_answer_is_counted_as_the_command_counts_it(opened):
-    """No answer, unfamiliar, neutral, unsure, or one of the two classes; the page says so."""
-    loaded = Engine.load("default_small")
-    fitted = load_fitted(loaded, find_classifier(loaded), "")
-    page = opened(loaded, fitted)
-    texts = ["", " \n\u3000", "N/A", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
-             "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
-             "Not bad.", "<p>I love it.</p><br />", "<br />"]  # fmt: skip
-    classifier, answers = SentimentClassifier(loaded, fitted), []
-    for text in texts:
-        word = page.run("return await sentimentNeuron.read(arguments[0])", text)["word"]
-        assert word == classifier(text)["label"], repr(text)
-        set_text(page, text)
-        answers.append((word, page.run("return document.querySelector('.label').innerText")))
-    assert {word for word, _ in answers} == {
-        *("no answer", "unfamiliar", "neutral", "unsure", "negative", "positive")
-    }
-    for word, label in answers:
-        assert label.startswith(f"label: {word}")
 
 
 def test_subwords_colour_the_letters_of_their_tokens(opened, tmp_path):
@@ -175,45 +132,6 @@ def test_subwords_colour_the_letters_of_their_tokens(opened, tmp_path):
     again = page.run("return panels.get(0).text.value")
     assert again.startswith(text)
     compare(page, loaded, classifier, [again])
-
-
-def test_the_curve_lies_under_the_letters_of_every_line(page):
-    set_text(page, "It started well, and I loved it. Then it broke at once. " * 3 + "Fine.")
-    script = (
-        "const panel = panels.get(0), box = panel.mirror.getBoundingClientRect();"
-        "const path = panel.element.querySelector('.line').getAttribute('d');"
-        "const lines = path.slice(1).split('M').map((line) => line.split('L').map((point) =>"
-        "point.split(',').map(Number)));"
-        "const zeros = [...panel.element.querySelectorAll('.trace text')];"
-        "const letters = [...panel.mirror.children].map((span) => {"
-        "const r = span.getBoundingClientRect();"
-        "return [r.left - box.left, r.right - box.left, r.bottom - box.top]; });"
-        "return { lines, letters, zeros: zeros.map((zero) => zero.textContent) }"
-    )
-    for width in (900, 390):
-        resize(page, width, 800)
-        time.sleep(0.3)  # the page draws it again
-        drawn = page.run(script)
-        points = [point for line in drawn["lines"] for point in line]
-        letters = [letter for letter in drawn["letters"] if letter[1] > letter[0]]
-        assert len(points) == len(letters)
-        assert drawn["zeros"] == ["0"] * len(drawn["lines"])
-        assert len(drawn["lines"]) > 1
-        size = 2 * 22.4  # pixels of two letters: the gap between two lines is narrower
-        for (x, y), (left, right, bottom) in zip(points, letters, strict=True):
-            assert left - 0.1 <= x <= right + 0.1
-            assert bottom <= y <= bottom + size
-    page.devtools("Emulation.clearDeviceMetricsOverride")
-
-
-def test_calls_made_together_answer_as_those_made_one_by_one(page):
-    calls = (
-        "const calls = [() => sentimentNeuron.read('It broke at once.'),"
-        "() => sentimentNeuron.write('It is', { length: 9 }), () => sentimentNeuron.read('Fine.')];"
-    )
-    one_by_one = "const all = []; for (const call of calls) all.push(await call()); return all;"
-    together = "return await Promise.all(calls.map((call) => call()));"
-    assert page.run(calls + together) == page.run(calls + one_by_one)
 
 
 def test_letters_are_coloured_as_one_types(page, small):
@@ -266,18 +184,6 @@ def test_colours_are_those_of_the_text_whatever_stood_there_before(page, before,
     assert all(bool(name) == bool(strength) for _, name, strength in expected)
 
 
-def test_letters_that_are_not_read_yet_have_no_colour(page):
-    set_text(page, "It broke at once. " * 20)
-    page.run(
-        "const panel = panels.get(0); panel.letters();"
-        "panel.take({ serial: panel.serial, from: 3, values: [0.5], odds: [0.5], done: false });"
-        "panel.show()"
-    )
-    coloured = [bool(strength) for _, _, strength in colours_of(page)]
-    assert all(coloured[:2])  # bytes 2 and 3, after the two of the opening
-    assert not any(coloured[2:])
-
-
 def test_a_second_text_can_be_removed_and_compared_again(page):
     set_text(page, "Good")
     for _ in range(2):
@@ -285,11 +191,6 @@ def test_a_second_text_can_be_removed_and_compared_again(page):
         until(page, "panels.get(1).verdict !== null")
         assert page.run("return panels.get(1).values.length") > 10
         page.run("uncompare()")
-
-
-def test_a_text_removed_at_once_is_not_written_on(page):
-    script = "compare('Bad'); const going = writeOn(panels.get(1)); uncompare(); await going;"
-    assert page.run(script + "return writer") is None
 
 
 def test_tab_writes_on_and_escape_lets_one_leave(page):
@@ -304,15 +205,6 @@ def test_tab_writes_on_and_escape_lets_one_leave(page):
     page.type("#text0", KEYS["Escape"] + KEYS["Tab"])
     assert page.run("return document.activeElement.id") != "text0"
     assert page.run("return panels.get(0).text.value") == stopped
-
-
-def test_a_clamped_unit_changes_what_is_written(page):
-    script = (
-        "const clamp = arguments[0] === null ? null : { unit: 4, value: arguments[0] };"
-        "return await sentimentNeuron.write('It is', { length: 30, clamp })"
-    )
-    free, low, high = (page.run(script, value) for value in (None, -9, 9))
-    assert len({free, low, high}) == 3
 
 
 def test_a_link_holds_both_texts_and_the_unit(page, small):
@@ -333,37 +225,20 @@ def test_a_link_holds_both_texts_and_the_unit(page, small):
     assert page.run("return [panels.size, fragment()]") == [1, "text=Three"]
 
 
-def test_equal_texts_are_said_to_be_equal_and_none_is_compared_with_an_empty_one(page):
-    set_text(page, "Good")
-    page.run("compare('Good')")
-    said = until(page, "document.getElementById('difference').innerText")
-    assert said == "Both texts are equally likely positive. Unit 4: both texts are equally high."
-    page.run("compare('Bad, it broke.')")
-    until(page, "document.getElementById('difference').innerText.includes('text is higher by')")
-    page.run("compare('')")
-    until(page, "panels.get(1).verdict !== null")
-    assert page.run("return document.getElementById('difference').hidden")
-
-
-FULL = "only the first 10,000 characters are read"
-
-
-@pytest.mark.parametrize("how", ["paste", "link"])
-def test_a_text_that_is_cut_is_said_to_be_cut(page, how):
+def test_a_text_that_is_cut_is_said_to_be_cut(page):
     long = "a" + 6000 * "😀"  # of two units each: half of one is at the limit
-    if how == "paste":
-        page.run("panels.get(0).text.focus()")
-        page.devtools("Input.insertText", text=long)
-    else:
-        page.run("panels.get(0).set(arguments[0])", long)
-    text = page.run("return encodeURIComponent(panels.get(0).text.value)")  # throws at a half
-    assert text == quote(long[:5000])
     status = "return document.getElementById('status').innerText"
-    assert page.run(status) == FULL
-    page.run("compare('Short')")
-    assert page.run(status) == FULL
-    page.run("panels.get(0).set('Short')")
-    assert page.run(status) == ""
+    page.run("panels.get(0).text.focus()")
+    for change in (
+        lambda: page.devtools("Input.insertText", text=long),
+        lambda: page.run("panels.get(0).set(arguments[0])", long),
+    ):
+        change()
+        text = page.run("return encodeURIComponent(panels.get(0).text.value)")  # throws at a half
+        assert text == quote(long[:5000])
+        assert page.run(status) == "only the first 10,000 characters are read"
+        page.run("panels.get(0).set('')")
+        assert page.run(status) == ""
 
 
 def test_label_and_colour_turn_at_the_classifiers_threshold(opened, small):

@@ -33,7 +33,7 @@ int main(void) {
   }
   StoredModel stored = {H, E, V, L, layers, matrix(V, E, 0), matrix(V, H, 0), floats(V, 0.1f), 2, 0};
   int64_t offsets[TEXTS + 1] = {0}, order[TEXTS], chosen = 1;
-  for (int i = 0; i < TEXTS; i++) offsets[i + 1] = offsets[i] + 1 + below(60), order[i] = i;
+  for (int i = 0; i < TEXTS; i++) offsets[i + 1] = offsets[i] + 1 + below(30), order[i] = i;
   const int64_t total = offsets[TEXTS], count = TEXTS * H * 2 + total;
   int32_t *tokens = malloc((size_t)total * sizeof *tokens);
   for (int64_t i = 0; i < total; i++) tokens[i] = below(V);

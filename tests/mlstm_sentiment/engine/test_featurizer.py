@@ -7,9 +7,6 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 
 from mlstm_sentiment import SentimentFeaturizer
@@ -71,21 +68,6 @@ def test_featurizer_is_a_scikit_learn_transformer(featurizer):
     assert list(frame.columns[:2]) == ["unit0", "unit1"]
 
 
-def test_featurizer_works_in_a_grid_search(featurizer):
-    pipeline = make_pipeline(clone(featurizer), LogisticRegression())
-    grid = [
-        {
-            "sentimentfeaturizer__state": ["cell", "hidden"],
-            "sentimentfeaturizer__pooling": ["last", "mean", "max", "min"],
-        },
-        {"sentimentfeaturizer__tanh": [False, True], "sentimentfeaturizer__layers": ["all", [0]]},
-    ]
-    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS * 2, [1, 0] * 6)
-    assert len(search.cv_results_["params"]) == 12
-    restored = pickle.loads(pickle.dumps(search.best_estimator_))
-    np.testing.assert_array_equal(restored.predict(TEXTS), search.predict(TEXTS))
-
-
 def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
     named = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled")
     spelt = clone(featurizer).set_params(pooling=["last", "mean", "max", "min"])
@@ -94,16 +76,6 @@ def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
     assert largest.pooling == "max"
     with pytest.raises(InputError, match=r"^preset is 'best'; known: papers, pooled$"):
         SentimentFeaturizer.from_pretrained(featurizer.model, preset="best")
-
-
-def test_two_featurizers_can_be_joined(featurizer):
-    union = make_union(clone(featurizer), clone(featurizer).set_params(pooling="max"))
-    union.set_output(transform="pandas")
-    series = pd.Series(TEXTS, index=list("abcdef"))
-    frame = union.fit_transform(series)
-    assert frame.shape == (6, 24)
-    assert list(frame.index) == list("abcdef")
-    assert frame.columns[12] == "sentimentfeaturizer-2__unit0"
 
 
 def test_featurizer_takes_any_row_of_strings(featurizer):

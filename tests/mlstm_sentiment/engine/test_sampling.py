@@ -20,7 +20,7 @@ from mlstm_sentiment.engine.sampling import (
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
-from model.inference.weights import LoadedModel, save_model
+from model.inference.weights import LoadedModel
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 
@@ -58,7 +58,7 @@ def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
     for byte in OPENING:
         logits, state = small_model.step(torch.tensor([byte]), state)
     ascii_only = softmax(logits[0, :128].detach().double().numpy())  # one byte: no other fits
-    count = 20_000
+    count = 10_000
     config = SamplingConfig(length=1, seed=11)
     drawn = np.zeros(128)
     for _, character in generate(small_model, OPENING, config, samples=count):
@@ -67,18 +67,14 @@ def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
     assert chisquare(drawn, ascii_only * count).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
-def test_temperature_divides_the_logits(temperature):
+def test_temperature_divides_the_logits_and_zero_takes_the_most_likely_token():
     logits = logits_of(1)
-    chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
-    np.testing.assert_allclose(chances, softmax(logits / temperature), rtol=1e-12)
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1e-300, 5e-324])
-def test_temperature_zero_takes_the_most_likely_token(temperature):
-    logits = logits_of(2)
-    chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
-    assert np.flatnonzero(chances).tolist() == [logits.argmax()]
+    for temperature in (0.3, 1.0, 2.5):
+        chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
+        np.testing.assert_allclose(chances, softmax(logits / temperature), rtol=1e-12)
+    for temperature in (0.0, 1e-300, 5e-324):
+        chances = probabilities(logits, ALL, SamplingConfig(temperature=temperature))
+        assert np.flatnonzero(chances).tolist() == [logits.argmax()]
 
 
 @pytest.mark.parametrize("k", [1, 2, 17, 255, 256, 1000])
@@ -88,11 +84,6 @@ def test_top_k_is_the_k_likeliest_in_their_proportions(k):
     top = np.sort(np.argsort(-logits[0])[:k])
     assert np.flatnonzero(chances).tolist() == top.tolist()
     np.testing.assert_allclose(chances[top], softmax(logits[0, top]), rtol=1e-12)
-
-
-def test_top_k_is_exact_among_equals():
-    chances = probabilities(np.zeros((1, 256)), ALL, SamplingConfig(top_k=5))
-    assert np.flatnonzero(chances).tolist() == [0, 1, 2, 3, 4]
 
 
 @given(st.integers(0, 10_000), st.floats(1e-6, 1.0), st.floats(0.1, 8.0))
@@ -114,12 +105,6 @@ def test_top_p_counts_within_the_top_k():
     logits = np.log(np.array([[0.4, 0.3, 0.2, 0.1] + [1e-9] * 252]))
     config = SamplingConfig(top_k=2, top_p=0.5)  # of 4/7 and 3/7, the first one reaches 0.5
     assert np.flatnonzero(probabilities(logits, ALL, config)).tolist() == [0]
-
-
-def test_what_is_not_allowed_has_no_chance():
-    allowed = UTF8.allowed(START, 1)[None]
-    chances = probabilities(logits_of(4), allowed, SamplingConfig(top_k=200))[0]
-    assert np.flatnonzero(chances).tolist() == list(range(128))
 
 
 def test_the_automaton_is_utf8():
@@ -178,10 +163,10 @@ def test_every_length_ends_in_a_whole_character(seed, length, temperature):
     assert len(text_of(wild_model(), config).encode()) == length
 
 
-def test_thousands_of_bytes_of_a_random_model_are_utf8():
-    config = SamplingConfig(length=3000, seed=5, temperature=1e6)
+def test_many_bytes_of_a_random_model_are_utf8():
+    config = SamplingConfig(length=1000, seed=5, temperature=1e6)
     text = text_of(wild_model(), config)
-    assert len(text.encode()) == 3000
+    assert len(text.encode()) == 1000
     sizes = {len(character.encode()) for character in text}
     assert sizes == {1, 2, 3, 4}
 
@@ -190,11 +175,11 @@ def test_the_same_seed_the_same_text_whoever_else_is_drawn(small_model):
     alone = text_of(small_model)
     assert alone == text_of(small_model)
     assert alone == text_of(small_model, samples=3)
-    assert alone != text_of(small_model, SamplingConfig(length=120, seed=1))
+    next_seed = text_of(small_model, SamplingConfig(length=120, seed=1))
     texts = ["", "", ""]
     for sample, characters in generate(small_model, OPENING, SamplingConfig(length=120), samples=3):
         texts[sample] += characters
-    assert len(set(texts)) == 3
+    assert len({*texts, next_seed}) == 4
 
 
 def test_greedy_follows_the_likeliest_byte(small_model):
@@ -227,14 +212,6 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
         state = loaded(model).advance(state, [np.array([byte])] * 3, clamp)
 
 
-def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
-    """Memory would grow with every byte."""
-    model = loaded(small_model)
-    state = model.advance(model.initial_state(), [np.array([97, 98])])
-    assert state.h.grad_fn is None
-    assert state.c.is_inference()
-
-
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
     """It is compared with `model.step`, with the value set by hand."""
     model, clamp = loaded(small_model), Clamp(unit=5, cell=2.0)
@@ -256,33 +233,6 @@ def test_it_stops_before_the_next_review(small_model):
     assert text_of(small_model, config, stop=stop) == whole[: whole.index(stop)]
     # A stop that never comes holds nothing back at the end.
     assert text_of(small_model, config, stop=whole[-1] + "\n ") == whole
-
-
-def test_a_sample_that_has_stopped_waits_for_the_others(small_model):
-    config = SamplingConfig(length=60)
-
-    def texts(stop):
-        samples = ["", "", ""]
-        for sample, characters in generate(small_model, OPENING, config, samples=3, stop=stop):
-            samples[sample] += characters
-        return samples
-
-    whole = texts("")
-    stop = whole[1][5:7]
-    ends = [text.partition(stop)[0] for text in whole]
-    assert len(set(map(len, ends))) > 1
-    assert texts(stop) == ends
-
-
-def test_only_a_profile_with_a_prefix_has_a_review_start():
-    assert review_start(text_profile("openai")) == "\n "
-    with pytest.raises(InputError, match="profile raw"):
-        review_start(text_profile("raw"))
-
-
-def test_the_opening_is_framed_in_front_only():
-    assert text_profile("openai").opening("  Très\nbon ") == "\n Très bon".encode()
-    assert text_profile("raw").opening("x\ud800") == b"x?"
 
 
 @pytest.mark.parametrize(
@@ -334,16 +284,17 @@ def test_a_unit_is_held_at_a_number_of_any_library(small_model, kind):
     assert text_of(small_model, clamp=Clamp(unit=0, cell=kind(2), hidden=kind(-1))) == expected
 
 
-@pytest.mark.parametrize("prompt", [None, b"bytes", ["one"]])
-def test_a_prompt_that_is_not_a_string_is_refused(small_model, prompt):
-    with pytest.raises(InputError, match=f"the prompt is of type {type(prompt).__name__}"):
-        continue_text(loaded(small_model), prompt)
-
-
-def test_a_model_may_be_named(small_model, tmp_path):
-    save_model(tmp_path / "named", small_model, text_profile("openai"), {})
-    short, model = SamplingConfig(length=5), loaded(small_model)
-    assert continue_text(tmp_path / "named", "I", short) == continue_text(model, "I", short)
+def test_what_cannot_be_written_on_is_refused(small_model):
+    for prompt in (None, b"bytes", ["one"]):
+        with pytest.raises(InputError, match=f"the prompt is of type {type(prompt).__name__}"):
+            continue_text(loaded(small_model), prompt)
+    with pytest.raises(InputError, match="samples is 0"):
+        continue_text(loaded(small_model), samples=0)
+    with pytest.raises(InputError, match="profile raw puts nothing before a text"):
+        review_start(text_profile("raw"))
+    small_model.decoder.bias.data[3] = torch.nan
+    with pytest.raises(InputError, match="damaged"):
+        text_of(small_model)
 
 
 def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
@@ -358,28 +309,10 @@ def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
     assert not np.array_equal(loaded(model).next_token(high), loaded(model).next_token(low))
 
 
-def test_damaged_weights_are_named(small_model):
-    small_model.decoder.bias.data[3] = torch.nan
-    with pytest.raises(InputError, match="damaged"):
-        text_of(small_model)
-
-
-def test_no_samples_are_refused(small_model):
-    with pytest.raises(InputError, match="samples is 0"):
-        generate(small_model, OPENING, SamplingConfig(), samples=0)
-
-
 def test_top_p_ends_where_it_is_reached_exactly():
     two = np.isin(np.arange(256), (65, 66))[None]
     chances = probabilities(np.zeros((1, 256)), two, SamplingConfig(top_p=0.5))
     assert np.flatnonzero(chances).tolist() == [65]
-
-
-def test_no_sample_of_a_seed_is_one_of_the_next_seed(small_model):
-    config = SamplingConfig(length=40)
-    pieces = generate(small_model, OPENING, config, samples=2)
-    second = "".join(characters for sample, characters in pieces if sample == 1)
-    assert second != text_of(small_model, SamplingConfig(length=40, seed=1))
 
 
 def test_a_stop_is_found_after_what_only_began_like_it(small_model):
@@ -392,11 +325,6 @@ def test_a_stop_is_found_after_what_only_began_like_it(small_model):
         assert text_of(small_model, config, stop=stop) == whole[: whole.index(stop)]
 
 
-def test_a_clamp_may_be_the_largest_number_of_fp16():
-    largest = float(torch.finfo(torch.float16).max)
-    assert Clamp(unit=0, cell=-largest, hidden=largest).hidden == largest
-
-
 def test_a_prompt_is_continued_in_one_call(small_model):
     config, clamp = SamplingConfig(length=20, seed=4), Clamp(unit=3, cell=2.0)
     texts = continue_text(loaded(small_model), " once ", config, samples=2, clamp=clamp)
@@ -405,3 +333,19 @@ def test_a_prompt_is_continued_in_one_call(small_model):
     assert texts[0] != texts[1]
     (alone,) = continue_text(loaded(small_model))
     assert len(alone.encode()) <= SamplingConfig().length
+
+
+def test_a_sample_that_has_stopped_waits_for_the_others(small_model):
+    config = SamplingConfig(length=60)
+
+    def texts(stop):
+        samples = ["", "", ""]
+        for sample, characters in generate(small_model, OPENING, config, samples=3, stop=stop):
+            samples[sample] += characters
+        return samples
+
+    whole = texts("")
+    stop = whole[1][5:7]
+    ends = [text.partition(stop)[0] for text in whole]
+    assert len(set(map(len, ends))) > 1
+    assert texts(stop) == ends

@@ -27,11 +27,13 @@ from model.inference.features import features_in_order
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
+from tests.support.damage import damaged_bytes
 from tests.support.heads import bag_of_ngrams, regression, star_head
 from tests.support.runs import ROOT
 from transfer.finetuning.heads import HeadsConfig, build_heads
 
 TEXTS = ["good one", "", "caf\u00e9 \u2581"]
+NO_TEXT = "good  \u00a0e\u0301\ufb01\U0001f600\t\n\x00 1".encode() + b"\xe9"
 # What a description's key may be given: other types, the ends of ranges, words of the formats.
 VALUES = st.sampled_from([
     None, True, False, -1, 0, 1, 2, 3, 4, 256, 2**31, 2**32, 2**63, 2**70, 10**300, 0.5, 1.5, 1e308,
@@ -62,17 +64,6 @@ def changed(draw, content):
 
 
 @st.composite
-def cut_or_overwritten(draw, content):
-    """Bytes of which some are lost, doubled or others, more often near the start."""
-    at = draw(st.integers(0, min(len(content), 300)) | st.integers(0, len(content)))
-    left_out = draw(st.integers(0, 9) | st.just(len(content)))
-    put_in = draw(
-        st.binary(max_size=9) | st.sampled_from([b"\0" * 4, b"\xff" * 8, b"\0\0\xc0\x7f"])
-    )
-    return content[:at] + put_in + content[at + left_out :]
-
-
-@st.composite
 def damaged(draw, name, content):
     """A file's content after some damage; a safetensors header may still have its length."""
     if name.endswith(".json") and draw(st.booleans()):
@@ -81,7 +72,7 @@ def damaged(draw, name, content):
         end = 8 + int.from_bytes(content[:8], "little")
         header = as_json(draw(changed(json.loads(content[8:end]))))
         return len(header).to_bytes(8, "little") + header + content[end:]
-    return draw(cut_or_overwritten(content))
+    return draw(damaged_bytes(content))
 
 
 def as_json(content):
@@ -91,6 +82,8 @@ def as_json(content):
 def read_whole(folder):
     """Use a folder as users do: what is not refused must work."""
     loaded = load_model(folder)
+    for text in (NO_TEXT, NO_TEXT.decode("utf-8", "ignore").encode()):
+        assert loaded.tokenizer.decode(loaded.tokenizer.encode(text)) == text
     features = features_in_order(loaded.model, [loaded.encode(text) for text in TEXTS])
     assert np.isfinite(features).all()
     list(generate(loaded, b"a", SamplingConfig(length=3)))

@@ -8,12 +8,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import _fetch_from_hub
 from mlstm_sentiment.head.head_files import save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
@@ -80,24 +78,11 @@ def test_a_command_fetches_a_model_once(folder, hub, capsys):
     assert len(hub.revisions) == 1
 
 
-def test_what_the_hub_refuses_is_one_line(hub):
+def test_what_the_hub_refuses_and_a_missing_package_are_one_line(hub, monkeypatch):
     with pytest.raises(InputError, match=r"^hf://me/none: OSError: me/none: 404 Not Found$"):
         load_model("hf://me/none")
-
-
-def test_a_model_that_is_absent_is_not_looked_up(hub):
     with pytest.raises(InputError, match=r"nor one of the Hugging Face hub \(hf://owner/name\)"):
-        load_model("me/none")
-
-
-def test_a_model_directory_has_the_hubs_layout(folder):
-    """config.json is an object; model.safetensors says, as the hub's reader asks, it is torch's."""
-    assert isinstance(json.loads((folder / "config.json").read_text()), dict)
-    with safe_open(folder / "model.safetensors", framework="pt") as file:
-        assert "embedding.weight" in set(file.keys())
-
-
-def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
+        load_model("me/none")  # which is not looked up
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(InputError, match="pip install huggingface_hub"):
-        _fetch_from_hub("me/tiny")
+        load_model("hf://me/tiny")

@@ -86,33 +86,22 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
         assert over.is_set()
 
 
-def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_path, monkeypatch):
-    folder, mkdir, calls = tmp_path / "run", os.mkdir, []
+@pytest.mark.parametrize(("owner", "name"), [(os, "mkdir"), (filelock.FileLock, "acquire")])
+def test_a_folder_that_its_holder_removes_meanwhile_is_made_again(
+    tmp_path, monkeypatch, owner, name
+):
+    folder, original, calls = tmp_path / "run", getattr(owner, name), []
 
-    def removed_meanwhile(path, mode=0o777):
-        calls.append(path)
-        if len(calls) == 1:  # it was there for mkdir, and is gone for who asks next
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        mkdir(path, mode)
+    def removed_meanwhile(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 1:  # it was there, and is gone for who asks next
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+        return original(*arguments, **options)
 
-    monkeypatch.setattr(os, "mkdir", removed_meanwhile)
+    monkeypatch.setattr(owner, name, removed_meanwhile)
     with lock_folder(folder):
         assert folder.is_dir()
-
-
-def test_a_folder_that_goes_while_its_lock_is_taken_is_made_again(tmp_path, monkeypatch):
-    acquire, calls = filelock.FileLock.acquire, []
-
-    def removed_meanwhile(lock, *arguments, **options):
-        calls.append(lock)
-        if len(calls) == 1:  # filelock made sure that the folder is there, and it went
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(tmp_path / "run"))
-        return acquire(lock, *arguments, **options)
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", removed_meanwhile)
-    with lock_folder(tmp_path / "run"):
-        assert (tmp_path / "run").is_dir()
-    assert len(calls) == 2
+    assert len(calls) > 1
 
 
 def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch):

@@ -44,7 +44,7 @@ def rounded(matrix, bits):
 @pytest.mark.parametrize("bits", BITS)
 def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
     random = np.random.default_rng(columns).normal(size=(7, columns)).astype(np.float32)
-    sizes = np.logspace(-6, 2, 7, dtype=np.float32)
+    sizes = np.array([0, *np.logspace(-6, 2, 6)], np.float32)
     tensors = {"w": random * sizes[:, None], "b": random[:, 0]}
     stored, back = quantize(tensors, bits), rounded(tensors["w"], bits)
     assert shapes_of(stored) == quantized_shapes(shapes_of(tensors), bits)
@@ -53,11 +53,6 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
     # half a step, and the rounding of fp32 at the largest value of the row
     assert (np.abs(back - tensors["w"]) <= step * (0.5 + largest * 2**-23)).all()
     np.testing.assert_array_equal(stored["b"], tensors["b"])
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_a_row_of_zeros_stays_zero(bits):
-    assert not rounded(np.zeros((3, 4), np.float32), bits).any()
 
 
 def test_packed_integers_are_their_twos_complement_side_by_side():
@@ -98,10 +93,8 @@ def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_mo
     profile = text_profile("openai")
     save_model(tmp_path / "full", small_model, profile, {})
     save_model(tmp_path / "small", small_model, profile, {}, quantized=True, bits=bits)
-    texts = [
-        BYTES.encode(profile.encode(text))
-        for text in ("It works.", "Broke on day one, and no refund!")
-    ]
+    spoken = ("It works.", "Broke on day one, and no refund!")
+    texts = [BYTES.encode(profile.encode(text)) for text in spoken]
     full, small = (
         features_in_order(load_model(tmp_path / name).model, texts) for name in ("full", "small")
     )

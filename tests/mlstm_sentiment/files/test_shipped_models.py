@@ -5,9 +5,9 @@ import socket
 import numpy as np
 import pytest
 
-from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
+from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.demo.page import demo_page
-from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.head.head_files import CONFIG_FILE, FOLDER, FORMAT_VERSION, own_classifier
 from model.inference.weights import load_model
@@ -35,21 +35,9 @@ def offline(monkeypatch):
     monkeypatch.setattr(socket, "socket", refuse)
 
 
-def test_default_is_one_of_them():
-    assert SentimentFeaturizer().fit().loaded_.folder == find_model("default")
-
-
 def test_they_are_small_enough_for_a_repository():
     files = [path for path in SHIPPED_MODELS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= BUDGET
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_records_how_it_was_made(name):
-    card = (SHIPPED_MODELS / name / "README.md").read_text()
-    for word in ("research use", "Sources", "Limits", "bits per character"):
-        assert word in card, word
-    assert load_model(name).provenance["git_revision"]
 
 
 def test_every_command_shows_the_same_unit_of_the_default():

@@ -68,14 +68,6 @@ def test_a_placeholder_is_no_answer_and_a_question_makes_more(classifier, sides,
     assert classifier.predict(["N/A"])[0] in ("bad", "good")  # scikit-learn's methods never abstain
 
 
-def test_tags_are_left_out(classifier):
-    marked, plain = classifier(["So good.<br /><br />Yes.", "So good. Yes."])
-    assert marked["text"] == "So good.<br /><br />Yes."
-    assert {name: marked[name] for name in NAMES} == {name: plain[name] for name in NAMES}
-    chance = classifier.predict_proba([marked["text"]])[0, 1]
-    assert chance == pytest.approx(plain["probability"], rel=1e-6)
-
-
 @pytest.mark.parametrize(
     "value",
     [

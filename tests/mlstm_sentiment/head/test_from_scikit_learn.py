@@ -13,13 +13,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
-from mlstm_sentiment import Engine, SentimentClassifier, SentimentFeaturizer
+from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.head_files import find_classifier, load_fitted, load_head, save_head
+from mlstm_sentiment.head.head_files import load_head, save_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, save_model
 
@@ -67,12 +66,9 @@ def test_its_probabilities_and_choices_are_the_models(tmp_path, model, labels):
         (make_pipeline(MinMaxScaler(), LogisticRegression()), "MinMaxScaler in the pipeline"),
     ],
 )
-def test_another_model_is_refused(model, message):
+def test_another_model_and_one_that_was_not_fitted_are_refused(model, message):
     with pytest.raises(InputError, match=message):
         Head.from_sklearn(model.fit(FEATURES, TWO))
-
-
-def test_a_model_that_was_not_fitted_is_refused():
     with pytest.raises(InputError, match="not a fitted linear model"):
         Head.from_sklearn(LogisticRegression())
 
@@ -156,12 +152,3 @@ def test_it_works_in_every_command(fitted, tmp_path, capsys):
     assert '"classes": ["negative", "positive"]' in (tmp_path / "page.html").read_text()
     unit = SentimentClassifier.from_pretrained(fitted).fitted.neuron
     assert json.loads((tmp_path / "map.json").read_text())["units"] == [unit]
-
-
-def test_the_server_answers_with_it(fitted):
-    loaded = Engine.load(fitted)
-    head = load_fitted(loaded, find_classifier(loaded), "")
-    rows = _rows_of_texts(SentimentClassifier(loaded, head).fit())(TEXTS, False)
-    expected = SentimentClassifier.from_pretrained(fitted)(TEXTS)
-    probabilities = [each["probability"] for each in expected]
-    assert [row["probability"] for row in rows] == pytest.approx(probabilities, rel=1e-6)

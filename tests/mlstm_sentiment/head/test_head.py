@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 
 from mlstm_sentiment.bounds import fill
 from mlstm_sentiment.errors import InputError
@@ -267,31 +265,6 @@ def test_whole_numbers_of_a_description_become_floats(kind):
     assert set(map(type, values)) == {float}
 
 
-FEATURES = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32)
-STARS = np.clip(np.round(FEATURES[:, 1] + 3), 2, 4).astype(int)  # 2, 3 and 4
-
-
-@pytest.mark.parametrize("link", [OneVsRest(), Softmax()])
-def test_more_than_two_classes_are_predicted_as_by_scikit_learn(tmp_path, link):
-    if link.NAME == "softmax":
-        fitted = LogisticRegression().fit(FEATURES, STARS)
-        coefficients, intercept = fitted.coef_, fitted.intercept_
-    else:
-        fitted = OneVsRestClassifier(LogisticRegression(solver="liblinear")).fit(FEATURES, STARS)
-        coefficients = np.concatenate([alone.coef_ for alone in fitted.estimators_])
-        intercept = np.concatenate([alone.intercept_ for alone in fitted.estimators_])
-    classes = ("2", "3", "4")
-    save_head(tmp_path, regression(coefficients, intercept, classes, 1, link=link))
-    loaded = load_head(tmp_path, hidden_size=4)
-    probabilities = loaded.probabilities(FEATURES)
-    np.testing.assert_allclose(probabilities, fitted.predict_proba(FEATURES), atol=1e-6)
-    np.testing.assert_allclose(
-        loaded.decide(FEATURES), fitted.decision_function(FEATURES), atol=1e-5
-    )
-    chosen = np.array(classes)[loaded.choose(probabilities)].astype(int)
-    np.testing.assert_array_equal(chosen, fitted.predict(FEATURES))
-
-
 @pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
 def test_no_text_has_no_answers(make):
     answer = make().answer(np.zeros((0, make().features), np.float32), [])
@@ -324,9 +297,10 @@ def test_the_threshold_travels_and_decides(saved, tmp_path):
     assert several().choose(np.array([[0.5, 0.5, 0.5]])).tolist() == [[1, 0, 0]]
 
 
-def test_the_unsure_range_moves_with_the_threshold(saved):
+def test_the_range_of_doubt_moves_with_the_threshold(saved):
     assert saved[1].unsure == (0.4, 0.6)
     assert saved[1].with_threshold(0.9).unsure == pytest.approx((0.8, 1.0))
     own = star_head(doubt=(0.4, 0.7))
+    assert replace(own, thresholds=(0.8,)).unsure == (0.4, 0.7)
     assert own.with_threshold(0.75).unsure == pytest.approx((0.65, 0.95))
     assert own.with_threshold(0.0).unsure == pytest.approx((0.0, 0.2))

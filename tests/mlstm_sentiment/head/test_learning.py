@@ -174,10 +174,7 @@ PLAIN = [(f"row {n}", f"text {n}", ("positive", "negative")[n % 2]) for n in ran
         ([], {}),
         ([("row 31", "text 1", "Negative ")], {"repeated": 1}),
         ([("row 31", None, "positive"), ("row 32", "x", "no answer")], {"no answer": 2}),
-        (
-            [("row 31", "x", "UNSURE"), ("row 32", "y", "unfamiliar")],
-            {"unsure": 1, "unfamiliar": 1},
-        ),
+        ([("row 31", "x", "UNSURE"), ("", "y", "unfamiliar")], {"unsure": 1, "unfamiliar": 1}),
         ([("row 31", "x", "neutral")], {"neutral": 1}),
         (
             [("row 31", "x", "positive"), ("row 32", "x", "negative")],

@@ -65,24 +65,16 @@ DAMAGED = {
     "1_binary": [
         ({"classes": ["a", "b", "c"]}, "not a description of two classes"),
         ({"format_version": 2}, "it has 2 of them"),
-        ({"format_version": 3}, "kind is missing"),
-        ({"format_version": 4}, "not a description of classes"),
         (POOLED | {"pooling": ["sum"]}, r"pooling is \('sum',\)"),
-        (POOLED | {"pooling": ["last"]}, "neuron.pooling is 'mean'"),
         (POOLED | {"pooling": ["last", "mean"]}, r"coefficients is \[4\], but .* \[8\]"),
-        ({"threshold": 1.5}, "threshold is 1.5"),
         ({"state": "hidden"}, "state is 'hidden'; it must be cell"),
         ({"link": "probit"}, "link is 'probit'"),
         ({"neuron": {"index": 4, "polarity": 1}}, "neuron.index is 4; it must be below 4"),
     ],
     "3_several_labels": [
         ({"kind": "trees"}, "kind is 'trees'; it must be heads"),
-        ({"state": "hidden"}, "state is 'hidden'"),
-        ({"classes": ["a"]}, "it has 1 of them"),
-        ({"exclusive": "no"}, "exclusive is 'no'"),
         ({"thresholds": [0.5]}, "1 thresholds for 3 classes"),
         ({"heads": {"hidden_layers": [7]}}, "tensor"),
-        ({"heads": {"hidden_layers": [2**62]}}, "hidden_layers is"),
         ({"heads": {"hidden_layers": [1] * 100_000}}, "number of hidden layers is 100000"),
         ({"heads": {"hidden_layers": [], "heads_per_class": 2**40}}, "heads_per_class is 10995"),
     ],
@@ -90,12 +82,8 @@ DAMAGED = {
         ({"kind": "heads"}, "kind is 'heads'; it must be stars"),
         ({"pooling": ["last"]}, "state and pooling are"),
         ({"classes": ["a", "b", "c"]}, "classes is .*; it must be a list of 2"),
-        ({"calibration": {"slope": 0.0, "offset": 0.0}}, "calibration.slope is 0.0"),
-        ({"unsure": [0.7, 0.2]}, "the lower one comes first"),
-        ({"neutral": {"slope": -1.0}}, "slope is -1"),
         ({"ngrams": {"buckets": 33, "scale": 1.0}}, "tensor weights"),
         ({"ngrams": {"buckets": 32, "scale": 10**400}}, "ngrams.scale is too large a number"),
-        ({"ngrams": {"buckets": 2**25, "scale": 1.0}}, "ngrams.buckets is"),
         ({"ngrams": None}, "ngrams is None; it must be a section"),
         ({"heads": {"hidden_layers": [4]}}, "a head that predicts stars must be linear"),
     ],
@@ -124,10 +112,3 @@ def test_damaged_weights_are_refused(tmp_path):
         save_file(tensors, folder / WEIGHTS_FILE)
         with pytest.raises(InputError, match=message):
             load_head(folder, H)
-
-
-def test_weights_of_16_bits_are_widened(tmp_path):
-    folder = changed(tmp_path, "3_binary", {})
-    path = folder / WEIGHTS_FILE
-    save_file({name: tensor.bfloat16() for name, tensor in load_file(path).items()}, path)
-    assert load_head(folder, H).steps[1].weight.dtype == np.float32

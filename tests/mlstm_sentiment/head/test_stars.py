@@ -58,15 +58,6 @@ def test_its_answers_about_texts(folder):
     np.testing.assert_allclose(answers.neuron, features[:, stars.neuron], atol=1e-5)
 
 
-def test_its_range_of_doubt_moves_with_a_threshold_that_is_given(folder):
-    for threshold, expected in ((0.5, (0.4, 0.7)), (0.75, (0.65, 0.95)), (0.0, (0.0, 0.2))):
-        moved = SentimentClassifier.from_pretrained(folder, threshold=threshold)
-        assert moved.unsure_ == pytest.approx(expected)
-    stars = make(model_digest(load_model(folder).model))
-    save_head(folder / "classifier", replace(stars, thresholds=(0.8,)))  # with a range of its own
-    assert SentimentClassifier.from_pretrained(folder).unsure_ == (0.4, 0.7)
-
-
 def test_ngrams_are_those_of_the_text_as_it_is_read(folder):
     bag = bag_of_ngrams(np.random.default_rng(0).integers(-127, 128, 4096, np.int8), 0.05)
     digest = SentimentClassifier.from_pretrained(folder).fitted.model_digest

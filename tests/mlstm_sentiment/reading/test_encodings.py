@@ -22,7 +22,7 @@ POLISH = ["Czajnik jest dobry, ale zepsuł się.", "Źle działa, żałuję zaku
         (ENGLISH, "cp1252"), (ENGLISH, "mac_roman"), (FRENCH, "cp1252"), (FRENCH, "mac_roman"),
         (RUSSIAN, "cp1251"), (RUSSIAN, "koi8_r"), (CHINESE, "gbk"), (JAPANESE, "shift_jis"),
         (GREEK, "cp1253"), (ARABIC, "cp1256"), (POLISH, "cp1250"), (RUSSIAN, "utf-8"),
-        (RUSSIAN, "utf-16"),
+        (RUSSIAN, "utf-16"), (["so good"] * 40_000 + FRENCH, "cp1252"),
     ],
 )  # fmt: skip
 def test_tables_are_read_in_their_encoding_and_it_is_said(tmp_path, caplog, texts, codec):

@@ -158,21 +158,9 @@ def test_a_text_file_can_be_one_review(tmp_path):
         ("a.json", b'[{"text": "a"}, 5]', "item 2: holds a int"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file, or damaged"),
         ("a.jsonl.zst", zstd.compress(LINES.encode())[:-3], "damaged or cut short"),
-        (
-            "a.jsonl.zst",
-            b"no frame",
-            "is not compressed with zstd, though its name ends in .zst; rename",
-        ),
-        (
-            "a.jsonl.gz",
-            b"no member",
-            "is not compressed with gzip, though its name ends in .gz; rename",
-        ),
-        (
-            "a.jsonl.bz2",
-            LINES.encode(),
-            "is not compressed with bzip2, though its name ends in .bz2",
-        ),
+        ("a.jsonl.zst", b"no frame", "is not compressed with zstd, though .* in .zst; rename"),
+        ("a.jsonl.gz", b"no member", "is not compressed with gzip, though .* in .gz; rename"),
+        ("a.jsonl.bz2", LINES.encode(), "is not compressed with bzip2, though its name ends in"),
         ("a.csv.zip", b"text\n", "is not compressed with zip, though its name ends in .zip"),
         ("a.csv.zip", b"PK\x03\x04 and no more", "damaged or cut short"),
         ("a.jsonl.bz2", bz2.compress(LINES.encode())[:-9], "damaged or cut short"),
@@ -282,16 +270,6 @@ def test_hidden_files_of_a_folder_are_read_only_where_they_are_named(tmp_path, c
     assert [source.name for source in both] == ["a.txt", "b.csv", copy.name, fork.name]
 
 
-def test_of_many_files_that_are_read_the_first_are_named(tmp_path, caplog):
-    for number in range(12):
-        (tmp_path / f"{number:02}.txt").write_text("x")
-    with caplog.at_level("INFO"):
-        expand([tmp_path])
-    assert caplog.messages[0].endswith(
-        "reads 12 .txt: 00.txt, 01.txt, 02.txt, 03.txt, 04.txt and 7 more"
-    )
-
-
 def test_what_is_named_twice_is_read_once(tmp_path, caplog):
     path = tmp_path / "a.jsonl"
     path.write_text(LINES)
@@ -355,18 +333,6 @@ def test_what_is_no_array_is_refused(tmp_path, wrong):
         list(read_records(tmp_path / "a.json", strict=True))
 
 
-@pytest.mark.parametrize("name", ["nowhere", "nowhere.doc", "nowhere.csv"])
-def test_what_is_not_there_is_called_so(name, tmp_path):
-    with pytest.raises(InputError, match=f"{name}: no such file"):
-        list(read_records(tmp_path / name, strict=True))
-
-
-def test_a_folder_is_no_file(tmp_path):
-    (tmp_path / "b.jsonl").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        list(read_records(tmp_path / "b.jsonl", strict=True))
-
-
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.txt"])
 def test_a_pipe_reads_as_the_same_file_does(tmp_path, name):
     content = write(tmp_path / name, LINES.encode()).read_bytes()
@@ -391,27 +357,6 @@ def test_a_packed_pipe_may_unpack_to_more_than_a_small_file(tmp_path, monkeypatc
     writer.join()
 
 
-def test_a_zip_file_has_one_file_in_it(tmp_path):
-    (tmp_path / "a.zip").write_bytes(zipped(b"text\ngood\n"))
-    assert texts_of(tmp_path / "a.zip")[0] == ["good"]
-    (tmp_path / "a.csv.zip").write_bytes(zipped(b"text\n", "b.csv"))
-    with pytest.raises(
-        InputError, match=r"a\.csv\.zip: has 2 files in it, not one .*; unpack it and name them"
-    ):
-        texts_of(tmp_path / "a.csv.zip")
-
-
-@pytest.mark.parametrize("source", ["http://x.y/a.csv", Path("https://x.y/a.csv")])
-def test_an_address_is_refused(source):
-    with pytest.raises(InputError, match=r"^https?://x\.y/a\.csv: a URL.*download it first"):
-        as_input(source)
-
-
-def test_the_address_of_a_file_is_shown_as_its_path():
-    with pytest.raises(InputError, match=r"file:///a%20b\.csv: give the path alone: /a b\.csv"):
-        as_input("file:///a%20b.csv")
-
-
 def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
     """The archive of IMDB's film reviews is such a folder."""
     data = tmp_path / "aclImdb"
@@ -427,3 +372,20 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
     assert "reads 1 .csv, 3 .txt:" in caplog.text
     (data / "notes.txt").write_text("a review")
     assert [source.name for source in expand([data / "notes.txt"])] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        *((name, f"{name}: no such file") for name in ("nowhere", "nowhere.doc", "nowhere.csv")),
+        ("b.jsonl", "is a folder"),
+        ("http://x.y/a.csv", r"^http://x\.y/a\.csv: a URL.*download it first"),
+        (Path("https://x.y/a.csv"), r"^https://x\.y/a\.csv: a URL.*download it first"),
+        ("file:///a%20b.csv", r"file:///a%20b\.csv: give the path alone: /a b\.csv"),
+    ],
+)
+def test_what_is_no_file_is_refused(tmp_path, monkeypatch, source, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.jsonl").mkdir()
+    with pytest.raises(InputError, match=message):
+        list(read_records(as_input(source), strict=True))

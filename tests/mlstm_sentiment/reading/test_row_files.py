@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 import openpyxl
+import pandas
 import pytest
 
 from mlstm_sentiment.errors import InputError
@@ -24,7 +25,7 @@ ODD = [
     "mac\rline",
     "",
     " padded ",
-    "漢字 — ça",
+    "漢字 ça",
     "NA",
 ]
 
@@ -48,15 +49,6 @@ def test_csv_comes_back_with_every_odd_cell(tmp_path):
     assert [r["text"] for r in read_records(tmp_path / "rows.csv", strict=True)] == ODD
 
 
-def test_values_that_json_lacks_are_cells_as_they_are():
-    """Dates and decimals of Parquet are examples."""
-    row = {"day": date(2020, 1, 2), "price": Decimal("1.50"), "n": 3, "b": True, "l": ["a", 1]}
-    (cells,) = csv.DictReader(io.StringIO(written([row], "csv").decode(), newline=""))
-    assert cells == {
-        "day": "2020-01-02", "price": "1.50", "n": "3", "b": "true", "l": '["a", 1]',
-    }  # fmt: skip
-
-
 def test_json_lines_come_back_with_their_types():
     rows = [{"text": text, "n": None, "f": 0.1, "b": True, "l": [1, {"a": "é"}]} for text in ODD]
     lines = written(rows, "jsonl").decode().split("\n")
@@ -64,24 +56,26 @@ def test_json_lines_come_back_with_their_types():
     assert "漢字" in lines[7]
 
 
-def test_a_missing_value_is_null_or_empty():
-    row = {"a": float("nan"), "b": None, "c": 1}
-    assert written([row], "jsonl") == b'{"a": null, "b": null, "c": 1}\n'
-    assert written([row, {"c": True}], "csv") == b"a,b,c\n,,1\n,,true\n"
+NAN, INFINITY = float("nan"), float("inf")
 
 
-def test_json_has_no_word_for_numbers_that_are_not_finite():
-    """Most readers of JSON refuse a file with NaN or Infinity in it."""
-    nan, infinity = float("nan"), float("inf")
-    row = {"a": infinity, "b": [nan, {"c": (-infinity, 1.5)}], "d": "NaN"}
-    line = written([row], "jsonl").decode()
-    expected = {"a": None, "b": [None, {"c": [None, 1.5]}], "d": "NaN"}
-    assert json.loads(line, parse_constant=pytest.fail) == expected
-    assert written([{"a": -infinity, "b": [nan]}], "csv") == b"a,b\n-inf,[null]\n"
-
-
-def test_a_lone_surrogate_comes_back():
-    assert json.loads(written([{"text": "\ud800"}], "jsonl")) == {"text": "\ud800"}
+@pytest.mark.parametrize(
+    ("row", "line", "cells"),
+    [
+        ({"a": NAN, "b": None, "c": 1}, '{"a": null, "b": null, "c": 1}', ",,1"),
+        # Most readers of JSON refuse a file with NaN or Infinity in it.
+        ({"a": -INFINITY, "b": [NAN, {"c": (INFINITY, 1.5)}]},
+         '{"a": null, "b": [null, {"c": [null, 1.5]}]}', '-inf,"[null, {""c"": [null, 1.5]}]"'),
+        ({"a": "NaN", "text": "\ud800"}, '{"a": "NaN", "text": "\\ud800"}', None),
+        # As from Parquet.
+        ({"day": date(2020, 1, 2), "p": Decimal("1.50"), "b": True, "l": ["a", 1]}, None,
+         '2020-01-02,1.50,true,"[""a"", 1]"'),
+    ],
+)  # fmt: skip
+def test_values_are_written_in_the_words_of_each_format(row, line, cells):
+    assert line is None or written([row], "jsonl").decode() == f"{line}\n"
+    if cells is not None:
+        assert written([row], "csv").decode() == f"{','.join(row)}\n{cells}\n"
 
 
 def test_csv_refuses_a_column_that_the_first_row_lacks():
@@ -158,3 +152,12 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
     assert [cell.data_type for cell in rows[1]] == ["s"] * 4
     with pytest.raises(InputError, match="name a file with --output"):
         Sink(None, "xlsx")
+
+
+def test_csv_of_a_workbook_opens_in_excel(tmp_path):
+    """Without a byte order mark, Excel reads UTF-8 as another encoding."""
+    frame = pandas.DataFrame({"text": ["So sch\u00f6n"] * 3, "n": ["007"] * 3})
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    classified_as(tmp_path / "a.xlsx", Sink(tmp_path / "out.csv"))
+    lines = ["\ufefftext,n,label", *["So sch\u00f6n,007,positive"] * 3, ""]
+    assert (tmp_path / "out.csv").read_bytes().decode() == "\n".join(lines)

@@ -14,7 +14,7 @@ from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches, rows_of
 from mlstm_sentiment.reading.texts import KeyChooser
-from mlstm_sentiment.text.profiles import TextProfile, text_profile
+from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from tests.support.heads import regression, star_head
 
@@ -142,14 +142,6 @@ def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
     assert row["label"] == "123"[int(np.argmax(each))]
 
 
-def test_numbers_have_the_digits_that_they_mean(classifier):
-    names = OwnNames([*added_names(classifier.fitted, neuron=True), "bits_per_character"])
-    batch = with_texts([{"text": "good"}])
-    ((row,),) = classify_batches(classifier.set_params(bits=True), [list(batch)], names)
-    for name in ("probability", "neuron", "bits_per_character"):
-        assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
-
-
 @pytest.mark.parametrize(("key", "text_key"), [("review", None), ("body", "body")])
 def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
     rows = [*({"id": n} for n in range(70)), {key: "good"}]
@@ -213,12 +205,3 @@ def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
     batches = list(_in_batches([InputRow(Record(row), "a")] * 20))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
-
-
-def test_each_text_is_encoded_once(classifier, monkeypatch):
-    encoded, encode = [], TextProfile.encode
-    monkeypatch.setattr(TextProfile, "encode", lambda *a: encoded.append(a[1]) or encode(*a))
-    texts = ["good", "bad", "<p>fine</p>"]
-    batches, names = [list(with_texts([{"text": t} for t in texts]))], OwnNames(["label"])
-    list(classify_batches(classifier, batches, names))
-    assert encoded == ["good", "bad", "fine"]

@@ -67,10 +67,7 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ('"a\n', "a quote is open"),
         ('a,b\n"1","2\n', "a quote is open"),
         ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells, but the header has 2: not a table"),
-        (
-            'a,b\n"one\n2,two\n3,"three"\n',
-            "a.csv, line 2: not a table: the quoted cell that begins here is not closed",
-        ),
+        ('a,b\n"one\n2,two\n3,"three"\n', "a.csv, line 2: .* that begins here is not closed"),
         ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
         ("a\nok\n" + "x" * 200_000 + "\n", "a.csv, line 3: .* a cell has more than 131,072"),
         ("," * _MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
@@ -204,7 +201,7 @@ def test_a_cell_of_several_lines_is_one_cell(rows, cells):
 
 
 def test_random_tables_are_read_as_pythons_csv_module_reads_them(tmp_path):
-    """More: python -m tests.fuzz tables 5000."""
+    """More: python -m tests.fuzz 5000."""
     counts, wrong = try_tables(tmp_path, 150)
     assert not wrong
     assert counts["right"] > 100

@@ -84,30 +84,6 @@ def test_a_list_or_an_object_is_no_text(tmp_path, written, kind):
         assert str(error.value) == f"{path}, line 2: expected text or a number, {value}"
 
 
-def test_repaired_texts_add_up(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"caf\xe9\nfine\n\xff\n")
-    report = ReadingReport()
-    assert list(read_texts([tmp_path / "a.txt"], None, report, strict=False)) == [
-        "caf\ufffd", "fine", "\ufffd",
-    ]  # fmt: skip
-    assert report == ReadingReport(records=3, repaired_text=2)
-
-
-def test_a_record_without_keys_is_named_so():
-    with pytest.raises(InputError, match=r"no key 'a'; present: none \(--text-key\)$"):
-        KeyChooser("a").name_in(Record())
-
-
-@pytest.mark.parametrize("content", ["\n", '{"n": 1}\n'])
-def test_an_input_without_texts_is_refused_by_its_place(tmp_path, content):
-    (tmp_path / "a.jsonl").write_text(content)
-    source = as_input(tmp_path / "a.jsonl")
-    with pytest.raises(InputError) as caught:
-        list(read_texts([source], None, ReadingReport(), strict=True))
-    assert str(caught.value).startswith(f"{tmp_path}/a.jsonl")
-    assert ("name it with --text-key" in str(caught.value)) == ("n" in content.strip())
-
-
 @pytest.mark.parametrize(
     ("header", "key"),
     [
@@ -129,6 +105,13 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
     assert encoded.found_keys == {key: 2}
 
 
+def test_a_key_that_is_absent_is_named_with_those_that_are_there():
+    """One that was given is meant as it is written."""
+    for record, present in ((Record(), "none"), (Record(Text="a"), "'Text'")):
+        with pytest.raises(InputError, match=rf"no key 'text'; present: {present} \(--text-key\)$"):
+            KeyChooser("text").name_in(record)
+
+
 def test_rows_with_too_few_cells_are_counted(tmp_path, caplog):
     (tmp_path / "a.csv").write_text(
         "id,text,n\n1,It works but\nthe lid broke,2\n3,fine,4\n5,bad,\n"
@@ -136,11 +119,6 @@ def test_rows_with_too_few_cells_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO):
         list(Source(tmp_path / "a.csv").read_texts())
     assert "comma, UTF-8, 4 rows, 2 with too few cells, text column 'text'" in caplog.text
-
-
-def test_a_key_that_was_named_is_meant_as_it_is_written():
-    with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
-        KeyChooser("text").name_in(Record(Text="a"))
 
 
 @pytest.mark.parametrize(("key", "warnings"), [(None, 1), ("text", 0)])

@@ -3,8 +3,6 @@
 import csv
 import json
 import logging
-import os
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -96,28 +94,6 @@ def test_shards_have_the_rows_of_the_whole_between_them(classifier, table):
         assert part == list(range(number - 1, ROWS, 3))
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
-def test_a_named_pipe_is_read_once(classifier, table, tmp_path):
-    pipe = tmp_path / "pipe.csv"
-    os.mkfifo(pipe)
-    writer = Thread(target=lambda: pipe.write_bytes(table.read_bytes()))
-    writer.start()
-    rows = list(classify(Source(pipe, "comment"), classifier))
-    writer.join(timeout=60)
-    assert rows == list(classify(Source(table, "comment"), classifier))
-
-
-def test_a_folder_is_made_for_the_rows(classifier, tmp_path):
-    sink = Sink(tmp_path / "new" / "out.csv")
-    list(classify(Source(texts=["one"]), classifier, sink))
-    assert sink.path.read_text().startswith("text,label,")
-
-
-def test_texts_need_no_file(classifier):
-    rows = classify(Source(texts=("one", "two")), classifier)
-    assert [row["text"] for row in rows] == ["one", "two"]
-
-
 @pytest.mark.parametrize(
     ("changed", "word"),
     [
@@ -149,14 +125,14 @@ def test_options_that_contradict_each_other_are_refused(options, said):
         Source(**options)
 
 
-def test_a_file_and_a_shard_may_be_named_by_words(classifier, table):
+def test_texts_need_no_file_and_a_folder_is_made_for_the_rows(classifier, table, tmp_path):
+    sink = Sink(tmp_path / "new" / "out.csv")
+    rows = classify(Source(texts=("one", "two")), classifier, sink)
+    assert [row["text"] for row in rows] == ["one", "two"]
+    assert sink.path.read_text().startswith("text,label,")
+    # A file and a shard may be named by words.
     assert Source(table, shard="2/3").shard == Shard(2, 3)
     assert list(classify(str(table), classifier)) == list(classify(Source(table), classifier))
-
-
-def test_another_format_of_rows_is_refused():
-    with pytest.raises(InputError, match="format is 'xml'; it must be jsonl, csv, tsv or xlsx"):
-        Sink("rows.csv", "xml")
 
 
 def test_faults_are_reported_before_the_first_row(classifier, table):
@@ -170,6 +146,8 @@ def test_faults_are_reported_before_the_first_row(classifier, table):
         classify(Source(table, "comment"), classifier, Sink(table))
     with pytest.raises(InputError, match="'3/2' is not i/n"):
         Shard(3, 2)
+    with pytest.raises(InputError, match="format is 'xml'; it must be jsonl, csv, tsv or xlsx"):
+        Sink("rows.csv", "xml")
     with pytest.raises(InputError, match="must end in"):
         Sink("out.ods")
     with pytest.raises(InputError, match="expected one ASCII character"):

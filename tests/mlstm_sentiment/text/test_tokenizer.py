@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import pickle
 from functools import cache
 
 import numpy as np
@@ -48,12 +47,6 @@ def test_every_nasty_text_comes_back(tokenizer, text):
     assert tokenizer.decode(tokenizer.encode(text.encode())) == text.encode()
 
 
-def test_bytes_are_their_own_tokens():
-    tokens = BYTES.encode(bytes(range(256)))
-    assert tokens.dtype == np.uint8
-    assert tokens.tolist() == list(range(256))
-
-
 trained = cache(small_vocabulary)
 
 
@@ -86,25 +79,6 @@ def test_only_the_mark_of_spaces_itself_is_spelled_byte_by_byte(subwords):
     tokens = [subwords.encode(part) for part in parts]
     assert len(tokens[1]) == 3
     np.testing.assert_array_equal(subwords.encode(b"".join(parts)), np.concatenate(tokens))
-
-
-def test_every_token_but_the_unknown_one_stands_for_text(subwords):
-    assert subwords.spellings.count(b"") == 1
-
-
-def test_a_vocabulary_is_of_the_kind_asked_for():
-    """SentencePiece scores the merges of BPE 0, -1, -2 and so on, unigram's by probabilities."""
-    for kind in ("bpe", "unigram"):
-        content = trained(kind, 350).content
-        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
-        scores = [processor.get_score(n) for n in range(257, 350)]
-        assert (scores == [-float(n) for n in range(93)]) == (kind == "bpe")
-
-
-def test_it_travels_to_another_process(subwords):
-    other = pickle.loads(pickle.dumps(subwords))
-    assert other.fingerprint == subwords.fingerprint
-    assert other.spellings == subwords.spellings
 
 
 def test_an_opening_leaves_its_space_to_the_next_token(subwords):
