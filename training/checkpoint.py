@@ -30,16 +30,18 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from mlstm_sentiment.files.storage import read_json, step_folder
 from mlstm_sentiment.files.tensors import Shape
-from mlstm_sentiment.files.tokenizers import check_same_tokenizer
 from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
-from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
-from model.inference.weights import save_model
-from model.layers.language_model import LanguageModel
+from model.inference.tensors import (
+    check_not_negative,
+    check_tensors,
+    load_tensors,
+    save_model,
+    save_tensors,
+)
 from model.state import State
 
-from .parallel.agreement import run_on_main
-from .parallel.distributed import World
+from .parallel.distributed import World, run_on_main
 from .precision import restore_loss_scaler
 from .run_plan import Characters
 from .runs.checkpoint_store import (
@@ -58,8 +60,6 @@ log = logging.getLogger(__name__)
 
 _CONFIG = "the config asks for"
 _MOST_RETURNS = 3  # to the same checkpoint, after spikes of the loss
-# What is kept of the provenance of the model that a run started from.
-_ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +179,7 @@ class Checkpoints(CheckpointStore):
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
 
-    def go_back_if_asked(self, trainer: Trainer) -> int:
+    def go_back(self, trainer: Trainer) -> int:
         """After a spike, restore the newest checkpoint and skip the windows since.
 
         Returns how many; 0 without a checkpoint, or unless train.on_spike is rollback. All ranks
@@ -347,41 +347,3 @@ def _shapes_in(path: Path) -> dict[str, Shape]:
     with suppress(*unreadable), safe_open(path, framework="pt") as file:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
     return {}
-
-
-def load_weights(
-    model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
-) -> dict[str, Any] | None:
-    """Load the weights of the model `start_from`, if given, into `model`; return their origin.
-
-    text_profile, tokenizer: the corpus's. Raises InputError if `start_from` has others, or another
-    architecture.
-    """
-    if start_from is None:
-        return None
-    from mlstm_sentiment.engine.stored import open_model  # only for runs that use it
-
-    stored = open_model(start_from)
-    check_same_tokenizer("the corpus", tokenizer, stored.tokenizer, f"that of {start_from}")
-    mine, theirs = model.config.architecture(), stored.architecture.architecture()
-    # The bias is added only to initial weights, so trained ones fit any value.
-    different = [
-        f"model.{key} {value}"
-        for key, value in theirs.items()
-        if mine.get(key) != value and key != "forget_gate_bias"
-    ]
-    if different:
-        settings = ", ".join(different)
-        raise InputError(
-            f"train.start_from {start_from}: was trained with {settings}; set the same"
-        )
-    if stored.profile.name != text_profile:
-        raise InputError(
-            f"train.start_from {start_from}: has text profile {stored.profile.name!r}, but the "
-            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.profile.name}"
-        )
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    weights = stored.weights(shapes)
-    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
-    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
-    return {"model": Path(start_from).name, **origin}

@@ -15,8 +15,7 @@ from mlstm_sentiment.bounds import Bound, PositiveFloat, fill
 from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision
 
-from .parallel.agreement import name_ranks
-from .parallel.distributed import World
+from .parallel.distributed import World, name_ranks
 from .parallel.exchange import ParallelConfig
 
 log = logging.getLogger(__name__)

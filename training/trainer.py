@@ -26,7 +26,6 @@ from model.layers.layer import PerGateParameters
 from model.state import DTYPES, IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
-from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
@@ -174,7 +173,6 @@ class Trainer:
         self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed, self.on_spike = train.dropout, seed, train.on_spike
         self.parallel = parallel
-        self.objective = Objective(self.model)
         self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
@@ -253,7 +251,7 @@ class Trainer:
         state = state.each(lambda tensor: _padded(tensor, total))
         factors = None if factors is None else _padded(factors, total)
         for number, lanes in enumerate(micro_batches):
-            nats, ended = self.objective(
+            nats, ended = self.model.loss(
                 inputs[lanes],
                 targets[lanes],
                 state.select(lanes),
@@ -273,7 +271,7 @@ class Trainer:
 
     def _loss_of_one_token(self, leaves: PerGateParameters) -> Tensor:
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
-        nats, _ = self.objective(token, token, self.model.initial_state(1), leaves=leaves)
+        nats, _ = self.model.loss(token, token, self.model.initial_state(1), leaves=leaves)
         return nats
 
     def _micro_batches(self, lanes: int) -> list[slice]:

@@ -1,10 +1,15 @@
-"""Tensors of PyTorch on disk, as safetensors. Nothing is ever unpickled."""
+"""Tensors of PyTorch on disk, as safetensors, and the folder of a model with its weights.
+
+A folder has `model.safetensors`, `config.json`, and `tokenizer.model` unless the model reads bytes.
+Nothing is ever unpickled.
+"""
 
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -12,8 +17,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from mlstm_sentiment.files.tensors import GET_AGAIN, check_shapes
-from mlstm_sentiment.files.writer import write_atomically, write_failed
+from mlstm_sentiment.files.tokenizers import save_tokenizer
+from mlstm_sentiment.files.writer import write_atomically, write_failed, write_json
+from mlstm_sentiment.text.profiles import TextProfile
+from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
+
+from ..layers.language_model import LanguageModel
+
+if TYPE_CHECKING:  # training only writes
+    from mlstm_sentiment.engine.stored import ModelFolder
 
 _MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 LAYOUT = "the layout, by the sizes of its other tensors, has"
@@ -87,6 +101,13 @@ def load_tensors(
     return tensors
 
 
+def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights in a model's folder; InputError unless they are like these."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in like.items()}
+    stored = folder.weights(shapes)
+    return {name: torch.tensor(stored.floats(name)) for name in shapes}
+
+
 def check_tensors(
     source: Path, actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
 ) -> None:
@@ -125,3 +146,73 @@ def check_not_negative(source: Path, tensors: Mapping[str, Tensor], names: Set[s
     for name in sorted(names & tensors.keys()):
         if bool((tensors[name] < 0).any()):
             raise InputError(f"{source}: {name} holds a negative number; it is damaged")
+
+
+def save_model(
+    folder: str | Path,
+    model: LanguageModel,
+    profile: TextProfile,
+    provenance: Mapping[str, Any],
+    *,
+    tokenizer: Tokenizer = BYTES,
+    quantized: bool = False,
+    bits: int = 8,
+    weights: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a model directory that `load_model` reads; each file is replaced whole.
+
+    provenance: where the model comes from, for JSON. quantized: store matrices as integers of
+    `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
+    InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
+
+    >>> loaded = load_model("amazon_1024")
+    >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
+    >>> load_model("copy").model.config.hidden_size
+    1024
+    """
+    folder, size = Path(folder), model.config.resolved_vocabulary_size
+    if tokenizer.vocabulary_size != size:
+        raise InputError(
+            f"{folder}: the model has {size:,} tokens, but the tokenizer "
+            f"{tokenizer.vocabulary_size:,}; give the model's own, such as loaded.tokenizer"
+        )
+    tensors = model.state_dict() if weights is None else weights
+    check_finite(folder, tensors)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(folder, tokenizer)
+    if quantized:
+        from mlstm_sentiment.files.quantization import quantize
+
+        integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
+        tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    description = {
+        **_format(tokenizer, quantized, bits),
+        "architecture": model.config.architecture(),
+        **tokenizer.describe(),
+        "text_profile": profile.name,
+        "provenance": dict(provenance),
+    }
+    write_json(folder / CONFIG_FILE, description, "part of a folder")
+
+
+def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
+    """Return the oldest sufficient format version, and the fields that it needs."""
+    if quantized and bits != 8:
+        return {"format_version": 4, "quantized": True, "bits": bits}
+    if tokenizer.kind == BYTES.kind:
+        return {"format_version": 2 if quantized else 1}
+    return {"format_version": 3, "quantized": quantized}
+
+
+def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
+    """Return a digest of all that determines the features: weights, architecture, precision.
+
+    dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
+    """
+    from mlstm_sentiment.engine.stored import new_digest
+
+    digest = new_digest(model.config, str(dtype or model.dtype))
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return str(digest.hexdigest())

@@ -9,11 +9,12 @@ import torch
 
 import main
 from configs import command
+from training.start import StartModel
 
 
-def load_others(model, *source):
+def load_others(start, model):
     """Load weights of which one differs in its last bit."""
-    origin = load_weights(model, *source)
+    origin = load_into(start, model)
     with torch.no_grad():
         weight = model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
@@ -21,7 +22,7 @@ def load_others(model, *source):
 
 
 if __name__ == "__main__":
-    load_weights = main.load_weights
+    load_into = StartModel.load_into
     if os.environ["RANK"] == "1":
-        main.load_weights = load_others
+        StartModel.load_into = load_others
     command.run(main.main)

@@ -12,10 +12,9 @@ from data_utils.corpus import open_corpus
 from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
 from tests.support.trainers import ALONE, make_trainer
-from training import console
-from training.console import Pace, ProgressLines, announce, print_main
-from training.metrics import RunLog
+from training import run_log as console
 from training.parallel.distributed import World
+from training.run_log import Pace, ProgressLines, RunLog, announce, print_main
 from training.runs.run_directory import PretrainingDirectory
 from training.trainer import TrainConfig
 
@@ -172,7 +171,7 @@ def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
 
 
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("training.metrics.run_on_main", lambda world, act: act())
+    monkeypatch.setattr("training.run_log.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
         assert not log.advance()
@@ -188,7 +187,7 @@ STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 
 def speaking_every(seconds, *command):
     """Return the command with another time between its lines."""
     code = (
-        f"from training import console; console.EVERY = {seconds}; "
+        f"from training import run_log; run_log.EVERY = {seconds}; "
         "import runpy; runpy.run_path('main.py', run_name='__main__')"
     )
     assert command[0] == "main.py"

@@ -17,7 +17,8 @@ from mlstm_sentiment.head.head_files import load_head
 from mlstm_sentiment.head.separation import load_areas
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
-from model.inference.weights import LoadedModel, load_model, model_digest, save_model
+from model.inference.tensors import model_digest
+from model.inference.weights import LoadedModel, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic

@@ -18,7 +18,7 @@ from mlstm_sentiment.head.head_files import FOLDER, load_fitted
 from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
-from training.runs.rows import RowWriter
+from training.runs.run_directory import RowWriter
 from training.runs.signals import StopRequest
 
 from ..experiment import describe_model

@@ -22,14 +22,14 @@ from mlstm_sentiment.head.head_files import find_classifier
 from mlstm_sentiment.head.separation import load_areas
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.tensors import model_digest
+from model.inference.weights import load_model, save_model
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.folders import contents
 from tests.support.terminal import Terminal
 from tests.support.trainers import ALONE
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
-from training.runs.rows import read_rows
-from training.runs.run_directory import save_toml
+from training.runs.run_directory import read_rows, save_toml
 from transfer.features import FeatureCache
 from transfer.finetuning import experiment
 from transfer.finetuning.config import FinetuningConfig
