@@ -62,7 +62,7 @@ def pretrain(run: ResolvedRun) -> int:
     best_model.forget_lost_model()
     announce(trainer, corpus, run.directory.folder, plan)
 
-    first_step, steps = trainer.progress.step, trainer.steps
+    first_step, steps = trainer.progress.step, plan.last_step
     first_row = first_step - (trainer.progress.open_row is not None)
     span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
     with (
@@ -76,10 +76,9 @@ def pretrain(run: ResolvedRun) -> int:
         utilization = utilization_of(trainer, corpus.characters_per_token)
         meter = ThroughputMeter(trainer, prefetcher, utilization)
         rows = MetricRows(
-            trainer,
+            best_model,
             plan,
             config.log.every_steps,
-            best_model=best_model,
             checkpoints=checkpoints,
             monitor=monitor,
             log=log,

@@ -121,19 +121,19 @@ class MetricRows:
 
     def __init__(
         self,
-        trainer: Trainer,
+        best_model: BestModelWriter,
         plan: RunPlan,
         every_steps: int,
         *,
-        best_model: BestModelWriter,
         checkpoints: Checkpoints,
         monitor: Monitor,
         log: RunLog,
         meter: ThroughputMeter,
         is_time_up: Callable[[], bool],
     ):
-        self.trainer, self.plan, self.every_steps = trainer, plan, every_steps
-        self.best_model, self.checkpoints, self.monitor = best_model, checkpoints, monitor
+        self.best_model, self.trainer = best_model, best_model.trainer
+        self.plan, self.every_steps = plan, every_steps
+        self.checkpoints, self.monitor = checkpoints, monitor
         self.log, self.meter, self.is_time_up = log, meter, is_time_up
 
     @property

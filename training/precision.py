@@ -31,6 +31,11 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     fp16 is not chosen, since losses then need scaling; the main rank says where it is faster.
     """
     if precision != "auto":
+        if precision == "bf16" and world.is_main and not has_fast_bf16(world.device):
+            log.warning(
+                "train.precision bf16: slow on this hardware; --train.precision fp32 is faster, also "
+                "for a resume"
+            )
         return precision
     own = torch.tensor(has_fast_bf16(world.device), device=world.device)
     fast = [bool(answer) for answer in world.gather(own)]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
@@ -23,7 +22,6 @@ from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.commands.program import drop
 from mlstm_sentiment.errors import printable
 from mlstm_sentiment.text.tokenizer import BYTES
-from model.kernels.cores import has_fast_bf16
 
 from .parallel.distributed import World, run_on_main
 from .run_plan import RunPlan
@@ -196,10 +194,6 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) ->
     if corpus.is_embedded:
         lines.append(
             "the reviews are generated, only for a first try; set --data.corpus to use real ones"
-        )
-    if model.dtype == torch.bfloat16 and not has_fast_bf16(world.device):
-        lines.append(
-            "bf16 is slow on this hardware; --train.precision fp32 is faster, also for a resume"
         )
     lines.append(f"writing to {folder}")
     if step >= steps:

@@ -26,7 +26,7 @@ from model.layers.layer import PerGateParameters
 from model.state import DTYPES, IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
-from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
+from .optimizers.optim import MOST_STEPS, OptimConfig, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import Exchange, ParallelConfig, gradients_of
@@ -170,10 +170,11 @@ class Trainer:
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
-        self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed, self.on_spike = train.dropout, seed, train.on_spike
         self.parallel = parallel
         self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
+        # The learning rate of each step, by the number of lanes that a gradient averages.
+        self.schedule = optim.schedule(steps, self.exchange.lanes_averaged(lanes))
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
@@ -205,11 +206,6 @@ class Trainer:
         """The next window to train on, counted from the start of the run."""
         progress = self.progress
         return progress.step * self.parallel.windows_per_step + progress.skipped_windows
-
-    @property
-    def schedule(self) -> Schedule:
-        """The learning rate of each step, by the number of lanes that a gradient averages."""
-        return self.optim.schedule(self.planned_steps, self.exchange.lanes_averaged(self.lanes))
 
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:

@@ -85,6 +85,18 @@ def test_losses_are_scaled_where_something_is_in_fp16(precision, ranks, compress
         assert (scaler.get_growth_interval(), scaler.get_growth_factor()) == (1000, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "fast", "reported"),
+    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+)
+def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
+    monkeypatch, caplog, asked, fast, reported
+):
+    monkeypatch.setattr("training.precision.has_fast_bf16", lambda device: fast)
+    assert agreed_precision(ALONE, asked) == asked
+    assert ("--train.precision fp32 is faster" in caplog.text) is reported
+
+
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
 def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
     matmul = torch.backends.cuda.matmul
