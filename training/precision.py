@@ -33,8 +33,8 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     if precision != "auto":
         if precision == "bf16" and world.is_main and not has_fast_bf16(world.device):
             log.warning(
-                "train.precision bf16: slow on this hardware; --train.precision fp32 is faster, also "
-                "for a resume"
+                "train.precision bf16: slow on this hardware; --train.precision fp32 is faster, "
+                "also for a resume"
             )
         return precision
     own = torch.tensor(has_fast_bf16(world.device), device=world.device)
