@@ -108,7 +108,7 @@ def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, mo
     def is_full(*arguments):
         raise OSError("no room")
 
-    monkeypatch.setattr(experiment, "save_areas", is_full)  # after weights and description
+    monkeypatch.setattr("transfer.unit_auc.save_areas", is_full)  # after weights and description
     opposite = [replace(part, labels=1 - part.labels, classes=("a", "b")) for part in sets]
     with pytest.raises(OSError, match="no room"):
         run_transfer(loaded, opposite, tmp_path / "out")
