@@ -128,12 +128,16 @@ def newest_step(checkpoints: Path) -> int:
     return max(map(step_of, step_folders(checkpoints)), default=0)
 
 
+class _RoundedWeights(InputError):
+    """Weights in 16 bits, as a packing that is closed could leave them."""
+
+
 @contextmanager
 def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
         yield
-    except NewerFormat:  # not damaged
+    except (NewerFormat, _RoundedWeights):  # not damaged
         raise
     except InputError as error:
         own = step_folders(checkpoint.parent)
@@ -148,7 +152,15 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
 
 def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
     """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
-    module.load_state_dict(load_tensors(path, module.state_dict(), authority=authority))
+    expected = module.state_dict()
+    tensors = load_tensors(path, expected)
+    if tensors and all(tensor.dtype == torch.bfloat16 for tensor in tensors.values()):
+        raise _RoundedWeights(
+            f"{path}: its weights are rounded to bfloat16, and a run resumes only from exact ones; "
+            f"--train.start_from {path.parent} begins a new run with them"
+        )
+    check_tensors(path, tensors, expected, authority)
+    module.load_state_dict(tensors)
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
