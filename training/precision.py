@@ -4,14 +4,10 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.bounds import Bound, PositiveFloat, fill
 from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision
 
@@ -22,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _FIRST_SCALE = 2.0**16  # halves when a gradient overflows
 LOWEST_SCALE = 2.0**-40  # far below useful values; every recent step overflowed
-_SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
+SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
 def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
@@ -106,7 +102,7 @@ def make_loss_scaler(
     return torch.amp.GradScaler(
         world.device.type,
         init_scale=_FIRST_SCALE,
-        growth_interval=_SCALE_GROWTH_INTERVAL,
+        growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or sent_in_fp16,
     )
 
@@ -124,24 +120,3 @@ def overflow_together(
     poison = torch.where(overflow > 0, math.nan, 0.0)
     for gradient in gradients:
         gradient.add_(poison)
-
-
-@dataclass(frozen=True)
-class _LossScale:
-    """What a checkpoint keeps of a loss scaler, by torch's names."""
-
-    OTHER_KEYS: ClassVar = True
-    scale: PositiveFloat
-    _growth_tracker: Annotated[int, Bound(min=0, max=_SCALE_GROWTH_INTERVAL)]
-
-
-def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
-    """Restore the scale from a checkpoint.
-
-    saved: empty if losses were not scaled. Raises InputError, with the file's name, if it is not
-    the state of a loss scaler.
-    """
-    if saved == {}:
-        return
-    state = fill(_LossScale, saved, path, "loss_scaler.")
-    scaler.load_state_dict(scaler.state_dict() | vars(state))

@@ -8,7 +8,7 @@ from mlstm_sentiment.engine.stored import ModelFolder, open_model
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.tokenizers import check_same_tokenizer
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
-from model.inference.tensors import stored_tensors
+from model.inference.weights import stored_tensors
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 

@@ -207,6 +207,11 @@ class Trainer:
         progress = self.progress
         return progress.step * self.parallel.windows_per_step + progress.skipped_windows
 
+    @property
+    def saved_settings(self) -> dict[str, object]:
+        """What the tensors of a checkpoint depend on, besides the model's architecture."""
+        return {"data.lanes": self.lanes, "optim.name": self.optim.name}
+
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlstm_sentiment.errors import InputError
@@ -20,7 +20,7 @@ from ..kernels.cores import follow_quota
 from ..layers.config import ModelConfig, Precision
 from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
-from .tensors import model_digest, save_model, stored_tensors
+from .tensors import model_digest, save_model
 
 # What reads a model, or reads with one, is imported by who does that; training only writes.
 if TYPE_CHECKING:
@@ -206,6 +206,13 @@ def load_opened(
     model = expected.to(chosen).eval()
     model.check_backend()
     return LoadedModel(model, opened.profile, opened.folder, opened.provenance, opened.tokenizer)
+
+
+def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights in a model's folder; InputError unless they are like these."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in like.items()}
+    stored = folder.weights(shapes)
+    return {name: torch.tensor(stored.floats(name)) for name in shapes}
 
 
 def adapted(

@@ -5,14 +5,13 @@ import gc
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -22,14 +21,13 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
-from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError, TimeIsUp
+from mlstm_sentiment.errors import InputError, TimeIsUp
 from model.inference.tensors import model_digest
 from model.layers.language_model import LanguageModel
 
-from .launcher import HOW_TO_LAUNCH, MissingGpu, may_restart, print_error
+from .launcher import HOW_TO_LAUNCH, MissingGpu
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
-DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
 _COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
 _SECONDS_TO_ASK = 5.0  # between two questions of all ranks whether the time is up
@@ -251,8 +249,9 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
             join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
     except (RuntimeError, MemoryError, MissingGpu) as error:
-        if reason := _temporary(error):
-            _leave_at_once(f"{reason}{' '.join(str(error).split())}")
+        from .joining import leave_if_temporary
+
+        leave_if_temporary(error)
         raise
     finally:
         # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
@@ -284,32 +283,6 @@ def _refuse_copies() -> None:
                 "...`, or on several nodes one `bash scripts/elastic.sh ... main.py ...` each "
                 f"(docs/elastic.md); if there is only this one, unset {name}"
             )
-
-
-def _temporary(error: Exception) -> str:
-    """Return what to print before an error that may not recur on another attempt; else ""."""
-    text = str(error).lower()
-    of_gloo = any(words in text for words in ("gloo", "caused pair closure"))
-    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and of_gloo):
-        return "lost a peer: "
-    if not may_restart():
-        return ""
-    if isinstance(error, MissingGpu):
-        return "a GPU is missing: "
-    memory = ("can't allocate memory", "out of memory")
-    full = isinstance(error, MemoryError) or any(words in text for words in memory)
-    return "out of memory, to be restarted: " if full else ""
-
-
-def _leave_at_once(line: str) -> NoReturn:
-    """Print the reason and exit immediately, since clean-up code could wait for a lost peer."""
-    print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
-    with suppress(OSError, ValueError):
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
-        time.sleep(DUMP_SECONDS)
-    os._exit(TEMPORARY_FAILURE)
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:

@@ -1,22 +1,25 @@
-"""How ranks find each other at the start; a single process imports none of this."""
+"""How ranks find each other at the start, and leave when one is lost."""
 
 import logging
 import math
 import os
 import socket
+import sys
+import time
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 import torch.distributed as dist
 
 from mlstm_sentiment.engine.cores import bound_cores, core_numbers, quota
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError
 from model.kernels.cores import owns_process
 
-from .launcher import HOW_TO_LAUNCH, MissingGpu, may_restart
+from .launcher import HOW_TO_LAUNCH, MissingGpu, may_restart, print_error
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
 _JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
@@ -25,6 +28,8 @@ _SHARED_STORE = (
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
 )
+
+DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
 
 log = logging.getLogger(__name__)
 
@@ -139,3 +144,35 @@ def _check_devices(names: Sequence[str]) -> None:
             f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
             "start processes only where there are GPUs"
         )
+
+
+def leave_if_temporary(error: Exception) -> None:
+    """End the process with code 75 after an error that may not recur on another attempt."""
+    if reason := _temporary(error):
+        _leave_at_once(f"{reason}{' '.join(str(error).split())}")
+
+
+def _temporary(error: Exception) -> str:
+    """Return what to print before an error that may not recur on another attempt; else ""."""
+    text = str(error).lower()
+    of_gloo = any(words in text for words in ("gloo", "caused pair closure"))
+    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and of_gloo):
+        return "lost a peer: "
+    if not may_restart():
+        return ""
+    if isinstance(error, MissingGpu):
+        return "a GPU is missing: "
+    memory = ("can't allocate memory", "out of memory")
+    full = isinstance(error, MemoryError) or any(words in text for words in memory)
+    return "out of memory, to be restarted: " if full else ""
+
+
+def _leave_at_once(line: str) -> NoReturn:
+    """Print the reason and exit immediately, since clean-up code could wait for a lost peer."""
+    print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
+    with suppress(OSError, ValueError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
+        time.sleep(DUMP_SECONDS)
+    os._exit(TEMPORARY_FAILURE)

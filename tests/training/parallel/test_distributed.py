@@ -296,12 +296,12 @@ def test_an_incomplete_environment_is_refused(environment, said, monkeypatch):
 
 def test_a_flight_recorder_that_was_asked_for_has_time_to_be_written(monkeypatch):
     slept = []
-    monkeypatch.setattr(distributed.time, "sleep", slept.append)
+    monkeypatch.setattr(joining.time, "sleep", slept.append)
     monkeypatch.setattr(os, "_exit", lambda code: None)
-    for value, expected in ((None, []), ("0", []), ("1", [distributed.DUMP_SECONDS])):
+    for value, expected in ((None, []), ("0", []), ("1", [joining.DUMP_SECONDS])):
         if value is not None:
             monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", value)
-        distributed._leave_at_once("lost a peer")
+        joining._leave_at_once("lost a peer")
         assert slept == expected
 
 
