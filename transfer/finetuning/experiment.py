@@ -93,7 +93,7 @@ def make_finetuner(
         for name, texts in (("train", task.train), ("val", task.val)):
             encoder.features(name, texts)
     else:
-        encoder = LearningEncoder(model, config.window, predicts=config.lm_weight > 0)
+        encoder = LearningEncoder(model, config.window)
     return Finetuner(model, heads, encoder, task, config)
 
 
