@@ -9,20 +9,18 @@ import torch
 
 import main
 from configs import command
-from training.start import StartModel
 
 
-def load_others(start, model):
-    """Load weights of which one differs in its last bit."""
-    origin = load_into(start, model)
+def stray(world, model):
+    """Change the last bit of one weight, before the ranks compare them."""
+    report_implementations(world, model)
     with torch.no_grad():
         weight = model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
-    return origin
 
 
 if __name__ == "__main__":
-    load_into = StartModel.load_into
+    report_implementations = main.report_implementations
     if os.environ["RANK"] == "1":
-        StartModel.load_into = load_others
+        main.report_implementations = stray
     command.run(main.main)
