@@ -1,6 +1,5 @@
 """A model in PyTorch, loaded from its folder; `save_model` writes one."""
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from mlstm_sentiment.text.profiles import TextProfile, checked_texts
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
 from ..kernels.cores import follow_quota
-from ..layers.config import ModelConfig, Precision
+from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
 from .tensors import model_digest, save_model
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 
     from .devices import DeviceName
 
-__all__ = ["LoadedModel", "adapted", "load_model", "load_opened", "model_digest", "save_model"]
-__all__ += ["untrained_like"]
+__all__ = ["LoadedModel", "load_model", "model_digest", "save_model", "untrained_like"]
 
 
 @dataclass(frozen=True)
@@ -161,7 +159,7 @@ class LoadedModel:
 
 
 def load_model(
-    name_or_folder: str | Path,
+    name_or_folder: "str | Path | ModelFolder",
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
@@ -169,33 +167,23 @@ def load_model(
 ) -> LoadedModel:
     """Load a trained model, with its tokenizer and text profile.
 
-    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
-    the only one that uses the network. backend: see `ModelConfig`. compute_dtype: of the products;
-    None: the parameters' own. device: "cpu", "cuda", "cuda:1", "mps", a torch.device, or "auto" or
-    None: a GPU, if any. Raises InputError for files that are missing, damaged or of a newer format,
-    and for a device or backend that cannot be used here. Shapes are compared with the description
-    before any memory is allocated.
+    name_or_folder: a shipped model's name, a model directory, a run directory, hf://owner/name, the
+    only one that uses the network, or what `open_model` returned. backend: see `ModelConfig`.
+    compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
+    "mps", a torch.device, or "auto" or None: a GPU, if any. Raises InputError for files that are
+    missing, damaged or of a newer format, and for a device or backend that cannot be used here.
+    Shapes are compared with the description before any memory is allocated.
 
         loaded = load_model("default")
         features = SentimentFeaturizer(loaded).transform(["so good"])
     """
-    from mlstm_sentiment.engine.stored import open_model
+    from mlstm_sentiment.engine.stored import ModelFolder, open_model
 
-    opened = open_model(name_or_folder)
-    return load_opened(opened, backend=backend, compute_dtype=compute_dtype, device=device)
-
-
-def load_opened(
-    opened: "ModelFolder",
-    *,
-    backend: str = "auto",
-    compute_dtype: torch.dtype | None = None,
-    device: "DeviceName" = "auto",
-) -> LoadedModel:
-    """Do what `load_model` does with a folder that `open_model` returned."""
     from .devices import choose_device
 
     follow_quota()
+    given = name_or_folder
+    opened = given if isinstance(given, ModelFolder) else open_model(given)
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
@@ -213,27 +201,6 @@ def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[st
     shapes = {name: tuple(tensor.shape) for name, tensor in like.items()}
     stored = folder.weights(shapes)
     return {name: torch.tensor(stored.floats(name)) for name in shapes}
-
-
-def adapted(
-    loaded: LoadedModel, precision: Precision | None, device: "DeviceName" = "auto"
-) -> LoadedModel:
-    """Return a loaded model in another precision or on another device, and leave the original.
-
-    precision: None: the model's own. device: "auto" or None: where the model is. The two share
-    weights unless the device differs.
-    """
-    from .devices import choose_device
-
-    model, here = loaded.model, loaded.model.embedding.weight.device
-    target = here if device in ("auto", None) else choose_device(device)
-    if target.type != here.type or target.index not in (None, here.index):
-        model = copy.deepcopy(model).to(target)
-    elif precision is not None:
-        model = copy.copy(model)
-    if precision is not None:
-        model.set_precision(precision)
-    return replace(loaded, model=model)
 
 
 def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
