@@ -255,7 +255,7 @@ class _Place:
         section = parser.section(self.section, self.about)
         action = section.add_argument(f"--{name}", dest=self.path, **details)
         if argument.separator:
-            action.separator = argument.separator  # type: ignore[attr-defined]  # for the help
+            action.separator = argument.separator  # for the help
         if details.get("action") == "store_true":  # its opposite is accepted, too
             hidden = {"action": "store_false", "help": argparse.SUPPRESS, "default": self.default}
             section.add_argument(f"--no-{name}", dest=self.path, **hidden)
