@@ -16,14 +16,16 @@ from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import TextClock, lanes_of
 from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
 from training.best_model import BestModelWriter
-from training.checkpoint import load_weights
-from training.console import announce, print_main
-from training.feeding import Prefetcher
-from training.metrics import RunLog
 from training.monitor import MetricRows, Monitor
-from training.parallel.agreement import check_same_weights, report_implementations
-from training.parallel.distributed import AsyncFlags, launched
+from training.parallel.batch import Prefetcher
+from training.parallel.distributed import (
+    AsyncFlags,
+    check_same_weights,
+    launched,
+    report_implementations,
+)
 from training.parallel.launcher import end_launcher
+from training.run_log import RunLog, announce, print_main
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter, utilization_of
 
@@ -48,19 +50,19 @@ def pretrain(run: ResolvedRun) -> int:
     clock = TextClock(windows, windows_per_step, corpus.train_characters)
     plan = run.plan(clock)
     trainer = run.make_trainer(plan)
-    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
-    if not (run.resumed and checkpoints.restore(trainer)):
-        trainer.progress.began_from = load_weights(
-            trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
-        )
+    best_model = BestModelWriter(trainer, run.directory, corpus, config.evaluate.lanes)
+    if run.resumed:
+        checkpoints.restore(trainer)
+    if run.start is not None:
+        trainer.progress.began_from = run.start.load_into(trainer.model)
     report_implementations(world, trainer.model)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
     run.begin()
-    best_model.forget_lost_model(trainer)
+    best_model.forget_lost_model()
     announce(trainer, corpus, run.directory.folder, plan)
 
-    first_step, steps = trainer.progress.step, trainer.steps
+    first_step, steps = trainer.progress.step, plan.last_step
     first_row = first_step - (trainer.progress.open_row is not None)
     span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
     with (
@@ -72,12 +74,12 @@ def pretrain(run: ResolvedRun) -> int:
         RunLog(run.directory, first_row, steps, world) as log,
     ):
         utilization = utilization_of(trainer, corpus.characters_per_token)
-        meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
+        meter = ThroughputMeter(trainer, prefetcher, utilization)
         rows = MetricRows(
-            trainer,
+            best_model,
             plan,
             config.log.every_steps,
-            best_model=best_model,
+            checkpoints=checkpoints,
             monitor=monitor,
             log=log,
             meter=meter,
@@ -89,16 +91,13 @@ def pretrain(run: ResolvedRun) -> int:
             batches = [prefetcher.next() for _ in range(windows_per_step)]
             trainer.train(*batches)
             checkpoints.check()
-            meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
+            meter.advance(sum(batch.characters for batch in batches))
 
             # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             if rows.is_due:
                 row = trainer.close_row()
-                if "spike_bits" in row and (skipped := checkpoints.go_back_if_asked(trainer)):
-                    best_model.forget_lost_model(trainer)
-                    prefetcher.extend(skipped)
-                    log.go_back(trainer.progress.step, row)
+                if rows.goes_back(row):
                     continue
                 stopping = not rows.write(row) or stopping
             elif line_due:
@@ -110,7 +109,7 @@ def pretrain(run: ResolvedRun) -> int:
                     checkpoints.save(
                         trainer,
                         best_model.profile,
-                        best_model.provenance(trainer),
+                        best_model.provenance(),
                         at_once=stopping or progress.step == steps,
                     )
                     if trainer.balance(meter.speeds):
@@ -124,7 +123,7 @@ def pretrain(run: ResolvedRun) -> int:
         from scaling.comparison import sentence_about  # only now: the start need not wait for it
 
         print_main(world, sentence_about(run.directory.folder, world.device))
-    return best_model.finish(trainer)
+    return best_model.finish()
 
 
 if __name__ == "__main__":

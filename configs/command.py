@@ -5,7 +5,7 @@ from collections.abc import Callable
 from mlstm_sentiment.commands import program
 from mlstm_sentiment.commands.parser import Parser, check_unset, parse, parse_one_of
 from mlstm_sentiment.commands.program import prepare_output, report, say
-from model.kernels.process import own_process
+from model.kernels.cores import own_process
 from training.parallel.launcher import report_failure
 
 __all__ = [

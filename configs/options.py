@@ -14,10 +14,10 @@ from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
-from training.metrics import LogConfig
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
+from training.run_log import LogConfig
 from training.run_plan import RunPlan
 from training.runs.run_directory import PretrainingDirectory, read_toml
 from training.trainer import TrainConfig

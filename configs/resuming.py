@@ -5,13 +5,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from mlstm_sentiment.errors import InputError
-from training.parallel.agreement import run_on_main
-from training.parallel.distributed import World
+from training.parallel.distributed import World, run_on_main
 from training.parallel.exchange import ParallelConfig
 from training.run_plan import RunPlan
 from training.runs.checkpoint_store import newest_step
-from training.runs.rows import read_rows
-from training.runs.run_directory import PretrainingDirectory
+from training.runs.run_directory import PretrainingDirectory, read_rows
 
 from .options import RunConfig, RunOptions, changed_keys, with_lanes
 

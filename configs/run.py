@@ -17,18 +17,17 @@ from mlstm_sentiment.files.writer import reading
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from training.checkpoint import Checkpoints
-from training.parallel.agreement import check_same, run_on_main
-from training.parallel.distributed import World
+from training.parallel.distributed import World, check_same, run_on_main
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
 from training.run_plan import RunPlan
-from training.runs.rows import read_rows
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
     lock_new_run,
     lock_run,
     lock_unnamed_run,
+    read_rows,
     save_toml,
 )
 from training.trainer import Trainer
@@ -36,6 +35,8 @@ from training.trainer import Trainer
 from .options import RunConfig, RunOptions, flatten, load_config, with_lanes
 
 if TYPE_CHECKING:
+    from training.start import StartModel
+
     from .resuming import Resumption
 
 log = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class ResolvedRun:
     directory: PretrainingDirectory
     corpus: Corpus
     checkpoints: Checkpoints
+    start: "StartModel | None"  # absent if a checkpoint has the weights
     lanes: int  # the global batch
     compute_dtype: torch.dtype
     resumption: "Resumption | None"  # absent in a new run
@@ -162,12 +164,14 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     # Paths may differ. Initial weights are compared after loading.
     paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
     check_same(world, flatten(config) | paths)
+    begins = resumption is None or resumption.done == 0
     return ResolvedRun(
         config=config,
         world=world,
         directory=directory,
         corpus=corpus,
         checkpoints=checkpoints,
+        start=_start_of(config, corpus) if begins else None,
         lanes=lanes,
         compute_dtype=DTYPES[precision],
         resumption=resumption,
@@ -199,6 +203,16 @@ def _with_corpus(config: RunConfig, corpus: Corpus, *, is_new: bool) -> RunConfi
     model = config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
     data = settle_shuffle(config.data, corpus.splits["train"]) if is_new else config.data
     return replace(config, model=model, data=data)
+
+
+def _start_of(config: RunConfig, corpus: Corpus) -> "StartModel | None":
+    """Open the model from whose weights the run begins, if any; InputError if it does not fit."""
+    if config.train.start_from is None:
+        return None
+    from training.start import StartModel
+
+    name, tokenizer = config.train.start_from, corpus.tokenizer
+    return StartModel.open(name, config.model, corpus.text_profile, tokenizer)
 
 
 def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:

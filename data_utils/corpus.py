@@ -17,8 +17,8 @@ import numpy as np
 from mlstm_sentiment.bounds import NonNegativeInt, fill
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import check_format_version, read_json
-from mlstm_sentiment.files.tokenizers import check_same_tokenizer, load_tokenizer
-from mlstm_sentiment.text.profiles import TextProfile, text_profile
+from mlstm_sentiment.files.tokenizers import load_tokenizer
+from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import Split, encode_split
 from mlstm_sentiment.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
@@ -147,23 +147,6 @@ def open_corpus(folder: Path) -> Corpus:
     return Corpus(splits, meta, tokenizer)
 
 
-def check_corpus(folder: Path) -> dict[str, Any]:
-    """Check every byte of the splits against meta.json; return its entries, or raise InputError."""
-    sizes: dict[str, Any] = open_corpus(folder).meta["splits"]  # checks the vocabulary, too
-    for name in SPLITS:
-        paths = {"sha256": tokens_file(name), "offsets_sha256": offsets_file(name)}
-        for key, path in ((key, folder / file) for key, file in paths.items()):
-            with open(path, "rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            # Corpora of the first release have no digest of the offsets.
-            if digest != (expected := sizes[name].get(key, digest)):
-                raise InputError(
-                    f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., "
-                    f"{META_FILE} says {expected[:16]}...); prepare the corpus again"
-                )
-    return sizes
-
-
 def map_split(
     folder: Path, name: str, reviews: int, tokens: int, tokenizer: Tokenizer = BYTES
 ) -> Split:
@@ -226,25 +209,6 @@ def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
 def load_corpus(folder: Path | None) -> Corpus:
     """Open a prepared corpus; None is the embedded synthetic reviews."""
     return embedded_corpus() if folder is None else open_corpus(folder)
-
-
-def corpus_split(
-    corpus: Corpus, path: Path, name: str, profile: TextProfile, tokenizer: Tokenizer
-) -> Split:
-    """Return a split of the corpus at a path, for a model of this profile and tokenizer.
-
-    Raises InputError if the corpus has another profile or tokenizer, or if the split is empty.
-    """
-    if corpus.text_profile != profile.name:
-        raise InputError(
-            f"{path}: made with text profile {corpus.text_profile!r}, but the model needs "
-            f"{profile.name!r}; prepare the corpus again with --text-profile {profile.name}"
-        )
-    check_same_tokenizer(path, corpus.tokenizer, tokenizer, "the model's")
-    split = corpus.splits[name]
-    if not split.reviews:
-        raise InputError(f"{path}: no reviews to score")
-    return split
 
 
 def embedded_corpus() -> Corpus:

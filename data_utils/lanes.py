@@ -129,27 +129,6 @@ class Lanes:
         """Read these lanes from now on."""
         self.own = own
 
-    @classmethod
-    def configured(
-        cls,
-        split: Split,
-        config: DataConfig,
-        lanes: int,
-        seed: int,
-        own: slice,
-        bounds: np.ndarray | None = None,
-    ) -> "Lanes":
-        """Return the lanes of a run whose global batch is set; bounds: of shards, if not equal."""
-        return cls(
-            split,
-            lanes=lanes,
-            window=config.window,
-            shards=config.shards,
-            seed=seed,
-            own=own,
-            bounds=bounds,
-        )
-
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
         self.check()
@@ -299,7 +278,7 @@ class Epochs:
         return self.lanes[within]
 
     def _lanes_of(self, split: Split, bounds: np.ndarray | None) -> Lanes:
-        return Lanes.configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
+        return _configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
 
     def _order_of(self, number: int) -> _EpochOrder:
         """Return the order of epoch `number`."""
@@ -442,4 +421,18 @@ def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice
     """Return the lanes of a run whose global batch and `data.shuffle` are resolved."""
     if config.shuffle != "shards":
         return Epochs(split, config, lanes, seed, own)
-    return Lanes.configured(split, config, lanes, seed, own)
+    return _configured(split, config, lanes, seed, own)
+
+
+def _configured(
+    split: Split,
+    config: DataConfig,
+    lanes: int,
+    seed: int,
+    own: slice,
+    bounds: np.ndarray | None = None,
+) -> Lanes:
+    window, shards = config.window, config.shards
+    return Lanes(
+        split, lanes=lanes, window=window, shards=shards, seed=seed, own=own, bounds=bounds
+    )

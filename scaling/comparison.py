@@ -10,8 +10,7 @@ from configs.options import SHIPPED, load_config, read_toml
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.errors import InputError
 from model.kernels.cores import has_amx, has_fast_bf16
-from training.runs.rows import read_rows
-from training.runs.run_directory import PretrainingDirectory
+from training.runs.run_directory import PretrainingDirectory, read_rows
 from training.utilization import peak_of
 
 from .hardware import ClusterConfig

@@ -12,6 +12,7 @@ from configs.device_options import DeviceOptions
 from mlstm_sentiment.commands import evaluate
 from mlstm_sentiment.commands.command_line import call
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.tokenizers import check_same_tokenizer
 
 if TYPE_CHECKING:
     from mlstm_sentiment.engine.interface import TextModel
@@ -29,7 +30,7 @@ class Options(DeviceOptions, evaluate.Options):
 
 def score(options: Options) -> None:
     """Score a file of texts, or a split of a prepared corpus."""
-    from data_utils.corpus import corpus_split, open_corpus
+    from data_utils.corpus import open_corpus
     from data_utils.provenance import describe_origin
 
     path, name = options.data, options.split or "test"
@@ -41,7 +42,15 @@ def score(options: Options) -> None:
     corpus = open_corpus(path)
 
     def split_for(loaded: "TextModel") -> "Split":
-        return corpus_split(corpus, path, name, loaded.profile, loaded.tokenizer)
+        if corpus.text_profile != (profile := loaded.profile.name):
+            raise InputError(
+                f"{path}: made with text profile {corpus.text_profile!r}, but the model needs "
+                f"{profile!r}; prepare the corpus again with --text-profile {profile}"
+            )
+        check_same_tokenizer(path, corpus.tokenizer, loaded.tokenizer, "the model's")
+        if not corpus.splits[name].reviews:
+            raise InputError(f"{path}: no reviews to score")
+        return corpus.splits[name]
 
     evaluate.score(options, split_for, describe_origin())
 

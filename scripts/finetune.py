@@ -3,7 +3,7 @@
 python scripts/finetune.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
     --output runs/stars --epochs 3
 python scripts/finetune.py --model runs/tour --train emotions.csv --label-keys joy anger fear \\
-    --output runs/emotions --hidden-layers 32 --heads-per-class 4 --lm-weight 0.02 --epochs 2
+    --output runs/emotions --hidden-layers 32 --heads-per-class 4 --epochs 2
 python scripts/finetune.py --model runs/tour --train train.csv --output runs/frozen --freeze
 python scripts/classify.py --model runs/stars --text "I like it."
 """

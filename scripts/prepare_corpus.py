@@ -13,8 +13,7 @@ from typing import Annotated, Any
 
 import command
 
-from data_utils.corpus import check_corpus
-from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.preparation.preparation import Preparation, check_corpus, prepare_corpus
 from mlstm_sentiment.bounds import Argument, NonNegativeInt
 from mlstm_sentiment.commands.options import Table, TextKey
 from mlstm_sentiment.engine.cores import usable_cores

@@ -12,27 +12,30 @@ from mlstm_sentiment.files.shipped import CONFIG_FILE
 from mlstm_sentiment.files.storage import read_json, whole_folder
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import cut_strips
-from model.inference.weights import save_model
+from model.inference.tensors import save_model
 
 from .checkpoint import Checkpoints
-from .console import print_main
 from .evaluation import evaluate_split
 from .judgement import Baselines, Verdict, worth
-from .parallel.agreement import run_on_main
-from .parallel.distributed import World, never
-from .runs.rows import read_rows
-from .runs.run_directory import PretrainingDirectory
+from .parallel.distributed import never, run_on_main
+from .run_log import print_main
+from .runs.run_directory import PretrainingDirectory, read_rows
 from .trainer import Diverged, Trainer
 
 
 class BestModelWriter:
-    """Evaluates, and writes `model/` when the score is the best so far and beats unigrams."""
+    """Evaluates, and writes `model/` when the score is the best so far and beats unigrams.
 
-    def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
+    All ranks call it together.
+    """
+
+    def __init__(
+        self, trainer: Trainer, directory: PretrainingDirectory, corpus: Corpus, lanes: int
+    ):
         """Raise InputError now, not at the first evaluation, if valid cannot be scored."""
         from data_utils.provenance import describe_origin
 
-        self.directory, self.world, self.lanes = directory, world, lanes
+        self.trainer, self.directory, self.lanes = trainer, directory, lanes
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
@@ -49,28 +52,29 @@ class BestModelWriter:
         train = corpus.splits["train"]
         self.baselines = Baselines.of(train, self.valid if self.valid.reviews else train)
 
-    def forget_lost_model(self, trainer: Trainer) -> None:
+    def forget_lost_model(self) -> None:
         """Forget the best score if its model is gone.
 
         After a kill, the model may also come from an evaluation after the newest checkpoint. The
         next evaluation then replaces it by the model of the repeated steps.
         """
-        best = trainer.progress.best_bits_per_character
-        if not self.world.broadcast_int(_has_score(self.directory.model, best)):
-            trainer.progress.best_bits_per_character = None
+        progress = self.trainer.progress
+        is_kept = _has_score(self.directory.model, progress.best_bits_per_character)
+        if not self.trainer.world.broadcast_int(is_kept):
+            progress.best_bits_per_character = None
 
-    def evaluate(self, trainer: Trainer, is_time_up: Callable[[], bool] = never) -> dict[str, Any]:
+    def evaluate(self, is_time_up: Callable[[], bool] = never) -> dict[str, Any]:
         """Score the valid split, write the model if it is the best so far.
 
         Returns the score, and what it is worse than, if it does not beat unigrams. Raises TimeIsUp.
         """
+        trainer, model = self.trainer, self.trainer.model
         trainer.check_divergence()
         if not self.valid.reviews:
             return {}
-        model = trainer.model
         model.eval()
         bits, _ = evaluate_split(
-            model, self.valid, lanes=self.lanes, world=self.world, is_time_up=is_time_up
+            model, self.valid, lanes=self.lanes, world=trainer.world, is_time_up=is_time_up
         )
         model.train()
         if not math.isfinite(bits):
@@ -81,21 +85,22 @@ class BestModelWriter:
             return {"valid_bits_per_character": bits, "verdict": self.verdict.text}
         if best is None or not best <= bits:  # an old checkpoint's best may be NaN
             trainer.progress.best_bits_per_character = bits
-            self.publish(trainer)
+            self.publish()
         return {"valid_bits_per_character": bits}
 
-    def publish(self, trainer: Trainer) -> None:
+    def publish(self) -> None:
         """Replace `model/` by the current weights."""
-        if self.world.is_main:
+        trainer = self.trainer
+        if trainer.world.is_main:
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
-            provenance = self.provenance(trainer) | score
+            provenance = self.provenance() | score
             with whole_folder(self.directory.model, self.directory.MODEL_FILES) as partial:
                 tokenizer = self.corpus.tokenizer
                 save_model(partial, trainer.model, self.profile, provenance, tokenizer=tokenizer)
 
-    def provenance(self, trainer: Trainer) -> dict[str, Any]:
+    def provenance(self) -> dict[str, Any]:
         """Return the origin of the weights, to be saved with them; the best score is not in it."""
-        progress = trainer.progress
+        progress = self.trainer.progress
         before = {"began_from": progress.began_from} if progress.began_from else {}
         verdict = {"verdict": self.verdict.text} if self.verdict else {}
         return {
@@ -123,29 +128,31 @@ class BestModelWriter:
                 advice = f"--train.start_from {saved[-1]} begins with the earlier weights"
             raise InputError(f"{error}; {advice}") from error
 
-    def finish(self, trainer: Trainer) -> int:
+    def finish(self) -> int:
         """Say what the run is worth, and where its model is; return the exit code.
 
         Without a model that beats unigrams there is none: the exit code is 3. Without a valid
         split, the last row's training loss decides, and the model has the last weights.
         """
-        if trainer.progress.best_bits_per_character is None:
-            self.evaluate(trainer)
+        world, progress = self.trainer.world, self.trainer.progress
+        if progress.best_bits_per_character is None:
+            self.evaluate()
             if not self.valid.reviews:
-                recent = trainer.progress.recent_bits
+                recent = progress.recent_bits
                 self.verdict = self.baselines.verdict(recent[-1]) if recent else None
                 if self.verdict is None:
-                    self.publish(trainer)
+                    self.publish()
             if self.verdict is not None:
-                cure = trainer.divergence if self.verdict.diverged else "train longer"
-                print_main(self.world, f"no model: the last one is {self.verdict.text}; {cure}")
+                cure = self.trainer.divergence if self.verdict.diverged else "train longer"
+                print_main(world, f"no model: the last one is {self.verdict.text}; {cure}")
                 return NOTHING_WORTH_KEEPING
-        best = trainer.progress.best_bits_per_character
-        if best is not None:
-            print_main(self.world, f"valid {best:.4f} bits per character at best")
+        if progress.best_bits_per_character is not None:
+            print_main(
+                world, f"valid {progress.best_bits_per_character:.4f} bits per character at best"
+            )
         metrics = self.directory.metrics
-        summary = run_on_main(self.world, lambda: worth(read_rows(metrics), self.baselines))
-        print_main(self.world, f"model: {self.directory.model}\n{summary}")
+        summary = run_on_main(world, lambda: worth(read_rows(metrics), self.baselines))
+        print_main(world, f"model: {self.directory.model}\n{summary}")
         return 0
 
 

@@ -16,50 +16,29 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
-from mlstm_sentiment.files.storage import read_json, step_folder
-from mlstm_sentiment.files.tensors import Shape
-from mlstm_sentiment.files.tokenizers import check_same_tokenizer
+from mlstm_sentiment.files.storage import step_folder
 from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
-from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
-from model.inference.weights import save_model
-from model.layers.language_model import LanguageModel
-from model.state import State
+from model.inference.tensors import save_model, save_tensors
 
-from .parallel.agreement import run_on_main
-from .parallel.distributed import World
-from .precision import restore_loss_scaler
+from .parallel.distributed import World, run_on_main
 from .run_plan import Characters
-from .runs.checkpoint_store import (
-    CheckpointStore,
-    advice_if_damaged,
-    flatten_optimizers,
-    newest_step,
-    optimizer_file,
-    restore_optimizers,
-    restore_weights,
-)
-from .runs.run_directory import LANES_FILE, PretrainingDirectory, await_visible
-from .trainer import PretrainingProgress, Trainer
+from .runs.checkpoint_store import CheckpointStore, flatten_optimizers, newest_step, optimizer_file
+from .runs.run_directory import LANES_FILE, await_visible
+from .trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-_CONFIG = "the config asks for"
 _MOST_RETURNS = 3  # to the same checkpoint, after spikes of the loss
-# What is kept of the provenance of the model that a run started from.
-_ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +158,7 @@ class Checkpoints(CheckpointStore):
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
 
-    def go_back_if_asked(self, trainer: Trainer) -> int:
+    def go_back(self, trainer: Trainer) -> int:
         """After a spike, restore the newest checkpoint and skip the windows since.
 
         Returns how many; 0 without a checkpoint, or unless train.on_spike is rollback. All ranks
@@ -206,7 +185,7 @@ class Checkpoints(CheckpointStore):
             "format_version": self.FORMAT_VERSION if states.count > 1 else 1,
             **states.describe(),
             "corpus": self.corpus_fingerprint,
-            "settings": _settings(trainer),
+            "settings": trainer.saved_settings,
             "progress": trainer.progress.as_json(),
             "loss_scaler": trainer.scaler.state_dict(),
         }
@@ -221,6 +200,8 @@ class Checkpoints(CheckpointStore):
         run_on_main(world, check)
 
     def _describe_of_corpus(self, folder: Path) -> tuple[dict[str, Any], Path]:
+        from .runs.restoring import advice_if_damaged
+
         with advice_if_damaged(folder):
             content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
@@ -240,18 +221,15 @@ class Checkpoints(CheckpointStore):
         step = int(run_on_main(trainer.world, lambda: newest_step(self.folder)))
         if not step:
             return False
+        from .restoring import check_fits, restore_trainer  # only for runs that continue
+        from .runs.restoring import advice_if_damaged
+
         folder = step_folder(self.folder, step)
         await_visible(folder)
         content, path = self._describe_of_corpus(folder)
-        trainer.exchange.states.check_saved(content, path)
-        optimizer = optimizer_file(trainer.exchange.states.index)
-        _check_settings(trainer, folder, content.get("settings"))
+        check_fits(trainer, folder, content, path)
         with advice_if_damaged(folder):
-            trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
-            restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
-            restore_weights(trainer.model, folder / WEIGHTS_FILE, _CONFIG)
-            restore_optimizers(trainer.optimizers, folder / optimizer)
-            _restore_carried(trainer, folder / LANES_FILE)
+            restore_trainer(trainer, folder, content, path)
             run_on_main(trainer.world, lambda: self.check_newest(folder))
         return True
 
@@ -259,129 +237,3 @@ class Checkpoints(CheckpointStore):
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies in the memory of the CPU, which later steps do not change."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-
-
-def _restore_carried(trainer: Trainer, path: Path) -> None:
-    names, own, shapes = trainer.state.tensors(), trainer.own, _shapes_in(path)
-    whole = _expected_carried(trainer, {}, trainer.lanes)
-    # All ranks read this file; each takes only its own lanes.
-    complete = all(shapes.get(name) == tuple(whole[name].shape) for name in names)
-    columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
-    # The first checkpoints of format version 1 did not count overflows.
-    saved = load_tensors(path, like=whole, columns=columns)
-    carried = {"row_overflows": trainer.overflows, **saved}
-    lanes = trainer.own_lanes if columns else trainer.lanes
-    check_tensors(path, carried, _expected_carried(trainer, carried, lanes), _CONFIG)
-    check_not_negative(path, carried, {"row_overflows", "row_nats"})
-    state = State(**{name: carried[name] for name in names})
-    trainer.load_lanes(state, own.start if columns else 0)
-    trainer.restore_nats(carried["row_nats"].flatten())
-    trainer.overflows.copy_(carried["row_overflows"])
-    try:
-        torch.set_rng_state(carried["random_state"])
-    except RuntimeError as error:
-        raise InputError(f"{path}: random_state is not one of torch's ({error})") from error
-
-
-def _expected_carried(
-    trainer: Trainer, carried: Mapping[str, Tensor], lanes: int
-) -> dict[str, Tensor]:
-    """Return tensors without content, with the expected shapes and dtypes.
-
-    Two things are taken from `carried`, since a resume may change them: the number of ranks, and
-    the dtype of the products, by starting or stopping loss scaling. lanes: how many were read.
-    """
-    row_nats = carried.get("row_nats")
-    dtype = State.dtype_of_products(carried) or trainer.model.dtype
-    ranks = row_nats.numel() if row_nats is not None else 1
-    meta = torch.device("meta")
-    return {
-        **trainer.model.initial_state(lanes, dtype=dtype, device=meta).tensors(),
-        "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device=meta),
-        "row_overflows": trainer.overflows,
-        "random_state": torch.get_rng_state(),
-    }
-
-
-def _settings(trainer: Trainer) -> dict[str, object]:
-    """Return what the tensors of a checkpoint depend on, besides the model's architecture."""
-    return {"data.lanes": trainer.lanes, "optim.name": trainer.optim.name}
-
-
-def _check_settings(trainer: Trainer, checkpoint: Path, saved: object) -> None:
-    """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
-
-    Removing the checkpoint would not help: earlier ones contradict the settings, too. saved: as
-    `_settings` returned them; checkpoints before December 2026 have none.
-    """
-    path = checkpoint / CONFIG_FILE
-    with advice_if_damaged(checkpoint):
-        architecture = read_json(path).get("architecture")
-        if not isinstance(architecture, dict):
-            raise InputError(f"{path}: has no architecture section; is the file damaged?")
-    before = _of_model(architecture) | (saved if isinstance(saved, dict) else {})
-    now = _of_model(trainer.model.config.architecture()) | _settings(trainer)
-    different = [
-        f"{name} is {value}, was {before[name]}"
-        for name, value in now.items()
-        if name in before and before[name] != value
-    ]
-    if different:
-        config = PretrainingDirectory(checkpoint.parent.parent).config
-        values = "value" if len(different) == 1 else "values"
-        raise InputError(
-            f"{config}: differs from what {checkpoint.name} was saved with: "
-            f"{', '.join(different)}; put the old {values} back"
-        )
-
-
-def _of_model(architecture: Mapping[str, object]) -> dict[str, object]:
-    return {f"model.{name}": value for name, value in architecture.items()}
-
-
-def _shapes_in(path: Path) -> dict[str, Shape]:
-    """Return the shapes of a file's tensors without reading them; nothing if it is damaged."""
-    if not path.is_file():  # opening a pipe would wait
-        return {}
-    unreadable = (SafetensorError, OSError, RuntimeError)  # torch cannot map a file far too large
-    with suppress(*unreadable), safe_open(path, framework="pt") as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-    return {}
-
-
-def load_weights(
-    model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
-) -> dict[str, Any] | None:
-    """Load the weights of the model `start_from`, if given, into `model`; return their origin.
-
-    text_profile, tokenizer: the corpus's. Raises InputError if `start_from` has others, or another
-    architecture.
-    """
-    if start_from is None:
-        return None
-    from mlstm_sentiment.engine.stored import open_model  # only for runs that use it
-
-    stored = open_model(start_from)
-    check_same_tokenizer("the corpus", tokenizer, stored.tokenizer, f"that of {start_from}")
-    mine, theirs = model.config.architecture(), stored.architecture.architecture()
-    # The bias is added only to initial weights, so trained ones fit any value.
-    different = [
-        f"model.{key} {value}"
-        for key, value in theirs.items()
-        if mine.get(key) != value and key != "forget_gate_bias"
-    ]
-    if different:
-        settings = ", ".join(different)
-        raise InputError(
-            f"train.start_from {start_from}: was trained with {settings}; set the same"
-        )
-    if stored.profile.name != text_profile:
-        raise InputError(
-            f"train.start_from {start_from}: has text profile {stored.profile.name!r}, but the "
-            f"corpus has {text_profile!r}; prepare it with --text-profile {stored.profile.name}"
-        )
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    weights = stored.weights(shapes)
-    model.load_state_dict({name: torch.tensor(weights.floats(name)) for name in shapes})
-    origin = {k: stored.provenance[k] for k in _ORIGIN_FIELDS if k in stored.provenance}
-    return {"model": Path(start_from).name, **origin}

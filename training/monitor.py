@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from data_utils.corpus import Corpus
 from mlstm_sentiment.errors import InputError, TimeIsUp
 from mlstm_sentiment.text.profiles import text_profile
-from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
 
 from .best_model import BestModelWriter
+from .checkpoint import Checkpoints
 from .evaluation import EvaluateConfig
-from .metrics import RunLog
-from .parallel.agreement import run_on_main
-from .parallel.distributed import World, never
+from .parallel.distributed import World, never, run_on_main
+from .run_log import RunLog
 from .run_plan import RunPlan
 from .throughput import ThroughputMeter
 from .trainer import Trainer
@@ -98,10 +97,9 @@ class Monitor:
 
         between: called after each of its bytes.
         """
-        from mlstm_sentiment.engine.sampling import (  # only the main rank writes
-            SamplingConfig,
-            generate,
-        )
+        # Only the main rank writes.
+        from mlstm_sentiment.engine.sampling import SamplingConfig, generate
+        from model.inference.weights import LoadedModel
 
         sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         opening = self.profile.prefix.encode() or b"\n"
@@ -123,18 +121,19 @@ class MetricRows:
 
     def __init__(
         self,
-        trainer: Trainer,
+        best_model: BestModelWriter,
         plan: RunPlan,
         every_steps: int,
         *,
-        best_model: BestModelWriter,
+        checkpoints: Checkpoints,
         monitor: Monitor,
         log: RunLog,
         meter: ThroughputMeter,
         is_time_up: Callable[[], bool],
     ):
-        self.trainer, self.plan, self.every_steps = trainer, plan, every_steps
-        self.best_model, self.monitor = best_model, monitor
+        self.best_model, self.trainer = best_model, best_model.trainer
+        self.plan, self.every_steps = plan, every_steps
+        self.checkpoints, self.monitor = checkpoints, monitor
         self.log, self.meter, self.is_time_up = log, meter, is_time_up
 
     @property
@@ -146,6 +145,18 @@ class MetricRows:
     def _evaluates(self) -> bool:
         progress = self.trainer.progress
         return self.plan.is_due(self.plan.evaluate, progress.step, progress.skipped_windows)
+
+    def goes_back(self, row: dict[str, Any]) -> bool:
+        """After a spike, go back to the newest checkpoint if train.on_spike says so.
+
+        Returns whether the training goes on from there; the closed row is then not written.
+        """
+        if "spike_bits" not in row or not (skipped := self.checkpoints.go_back(self.trainer)):
+            return False
+        self.best_model.forget_lost_model()
+        self.meter.prefetcher.extend(skipped)
+        self.log.go_back(self.trainer.progress.step, row)
+        return True
 
     def write(self, row: dict[str, Any]) -> bool:
         """Complete and write a row that the trainer has closed; return whether there was time."""
@@ -166,7 +177,7 @@ class MetricRows:
             return True
         try:
             with self.meter.paused():
-                row = row | self.best_model.evaluate(trainer, self.is_time_up)
+                row = row | self.best_model.evaluate(self.is_time_up)
                 row |= self.monitor.show(trainer, self.log, self.is_time_up)
         except TimeIsUp:
             return False

@@ -4,26 +4,21 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.bounds import Bound, PositiveFloat, fill
 from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision
 
-from .parallel.agreement import name_ranks
-from .parallel.distributed import World
+from .parallel.distributed import World, name_ranks
 from .parallel.exchange import ParallelConfig
 
 log = logging.getLogger(__name__)
 
 _FIRST_SCALE = 2.0**16  # halves when a gradient overflows
 LOWEST_SCALE = 2.0**-40  # far below useful values; every recent step overflowed
-_SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
+SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
 def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
@@ -32,6 +27,11 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     fp16 is not chosen, since losses then need scaling; the main rank says where it is faster.
     """
     if precision != "auto":
+        if precision == "bf16" and world.is_main and not has_fast_bf16(world.device):
+            log.warning(
+                "train.precision bf16: slow on this hardware; --train.precision fp32 is faster, "
+                "also for a resume"
+            )
         return precision
     own = torch.tensor(has_fast_bf16(world.device), device=world.device)
     fast = [bool(answer) for answer in world.gather(own)]
@@ -102,7 +102,7 @@ def make_loss_scaler(
     return torch.amp.GradScaler(
         world.device.type,
         init_scale=_FIRST_SCALE,
-        growth_interval=_SCALE_GROWTH_INTERVAL,
+        growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or sent_in_fp16,
     )
 
@@ -120,24 +120,3 @@ def overflow_together(
     poison = torch.where(overflow > 0, math.nan, 0.0)
     for gradient in gradients:
         gradient.add_(poison)
-
-
-@dataclass(frozen=True)
-class _LossScale:
-    """What a checkpoint keeps of a loss scaler, by torch's names."""
-
-    OTHER_KEYS: ClassVar = True
-    scale: PositiveFloat
-    _growth_tracker: Annotated[int, Bound(min=0, max=_SCALE_GROWTH_INTERVAL)]
-
-
-def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
-    """Restore the scale from a checkpoint.
-
-    saved: empty if losses were not scaled. Raises InputError, with the file's name, if it is not
-    the state of a loss scaler.
-    """
-    if saved == {}:
-        return
-    state = fill(_LossScale, saved, path, "loss_scaler.")
-    scaler.load_state_dict(scaler.state_dict() | vars(state))

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .feeding import Prefetcher
-from .parallel.distributed import World
-from .parallel.exchange import Exchange
+from .parallel.batch import Prefetcher
 from .trainer import Trainer
 
 if TYPE_CHECKING:
@@ -81,13 +79,12 @@ class ThroughputMeter:
 
     def __init__(
         self,
-        world: World,
-        exchange: Exchange,
+        trainer: Trainer,
         prefetcher: Prefetcher,
         utilization: "Utilization | None" = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
-        self.world, self.exchange, self.prefetcher = world, exchange, prefetcher
+        self.trainer, self.prefetcher = trainer, prefetcher
         self.utilization = utilization
         self.stopwatch = Stopwatch(clock)
         self.steps = self.characters = self.line_characters = 0
@@ -99,12 +96,12 @@ class ThroughputMeter:
         """Each rank's characters per second of computing, of the last row."""
         return [rank.speed for rank in self.ranks]
 
-    def advance(self, characters: int, own_fraction: float) -> None:
-        """Count a step: its characters on all ranks, and the fraction that this rank read."""
+    def advance(self, characters: int) -> None:
+        """Count a step: its characters on all ranks."""
         self.steps += 1
         self.characters += characters
         self.line_characters += characters
-        self.own_characters += characters * own_fraction
+        self.own_characters += characters * self.trainer.own_fraction
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -115,7 +112,7 @@ class ThroughputMeter:
         """
         with self.stopwatch:
             yield
-            self.world.barrier()
+            self.trainer.world.barrier()
 
     def close_line(self) -> dict[str, float]:
         """Return the speed since the last line, and start again."""
@@ -125,23 +122,24 @@ class ThroughputMeter:
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""
+        world, exchange = self.trainer.world, self.trainer.exchange
         times = Times(
             self.stopwatch.lap(),
-            self.exchange.clock.lap(),
+            exchange.clock.lap(),
             self.prefetcher.waited - self._waited,
             self.own_characters,
-            self.exchange.sent_bytes - self._sent,
+            exchange.sent_bytes - self._sent,
         )
-        self._waited, self._sent = self.prefetcher.waited, self.exchange.sent_bytes
-        own = torch.tensor([*vars(times).values()], dtype=torch.float64, device=self.world.device)
-        self.ranks = [Times(*row) for row in self.world.gather(own).tolist()]
+        self._waited, self._sent = self.prefetcher.waited, exchange.sent_bytes
+        own = torch.tensor([*vars(times).values()], dtype=torch.float64, device=world.device)
+        self.ranks = [Times(*row) for row in world.gather(own).tolist()]
         row = self._row(times.total)
         self.steps = self.characters = 0
         self.own_characters = 0.0
         return row
 
     def _row(self, total: float) -> dict[str, Any]:
-        steps, size = max(self.steps, 1), self.world.size
+        steps, size = max(self.steps, 1), self.trainer.world.size
         row: dict[str, Any] = {"characters_per_second": round(self.characters / total, 1)}
         row["data_wait_seconds"] = max(rank.input for rank in self.ranks) / steps
         if size > 1:

@@ -26,8 +26,7 @@ from model.layers.layer import PerGateParameters
 from model.state import DTYPES, IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
-from .objective import Objective
-from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
+from .optimizers.optim import MOST_STEPS, OptimConfig, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import Exchange, ParallelConfig, gradients_of
@@ -171,11 +170,11 @@ class Trainer:
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
-        self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed, self.on_spike = train.dropout, seed, train.on_spike
         self.parallel = parallel
-        self.objective = Objective(self.model)
         self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
+        # The learning rate of each step, by the number of lanes that a gradient averages.
+        self.schedule = optim.schedule(steps, self.exchange.lanes_averaged(lanes))
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
@@ -209,9 +208,9 @@ class Trainer:
         return progress.step * self.parallel.windows_per_step + progress.skipped_windows
 
     @property
-    def schedule(self) -> Schedule:
-        """The learning rate of each step, by the number of lanes that a gradient averages."""
-        return self.optim.schedule(self.planned_steps, self.exchange.lanes_averaged(self.lanes))
+    def saved_settings(self) -> dict[str, object]:
+        """What the tensors of a checkpoint depend on, besides the model's architecture."""
+        return {"data.lanes": self.lanes, "optim.name": self.optim.name}
 
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
@@ -253,7 +252,7 @@ class Trainer:
         state = state.each(lambda tensor: _padded(tensor, total))
         factors = None if factors is None else _padded(factors, total)
         for number, lanes in enumerate(micro_batches):
-            nats, ended = self.objective(
+            nats, ended = self.model.loss(
                 inputs[lanes],
                 targets[lanes],
                 state.select(lanes),
@@ -273,7 +272,7 @@ class Trainer:
 
     def _loss_of_one_token(self, leaves: PerGateParameters) -> Tensor:
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
-        nats, _ = self.objective(token, token, self.model.initial_state(1), leaves=leaves)
+        nats, _ = self.model.loss(token, token, self.model.initial_state(1), leaves=leaves)
         return nats
 
     def _micro_batches(self, lanes: int) -> list[slice]:

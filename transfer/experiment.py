@@ -31,7 +31,6 @@ from mlstm_sentiment.head.head_files import (
     read_description,
     save_head,
 )
-from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.head.steps import Affine, OneVsRest, Sigmoid
 from model.inference.weights import untrained_like
 from model.layers.language_model import layer_of, parameter_count
@@ -42,7 +41,6 @@ from .intervals import over_draws
 from .plots import FIGURES, PICTURES, write_figures
 from .regression import (
     SPLITS,
-    Examples,
     Transfer,
     check_classes,
     describe_neuron,
@@ -51,7 +49,7 @@ from .regression import (
     with_interval,
 )
 from .thresholds import choose_threshold
-from .unit_auc import per_unit_auc, per_unit_limit
+from .unit_auc import save_units
 
 RESULTS = "results.json"
 
@@ -91,11 +89,10 @@ def run_transfer(
             check_output(output / name, "a picture")
         model, state = describe_model(loaded), layer_of(loaded.architecture.cell).feature
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
-        transfer = fit_transfer(loaded, sets, cache)
+        transfer = Transfer.fitted(cache.examples(loaded, sets))
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
-        classifier = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
-        at_threshold = _at_threshold(classifier, transfer) if classifier.is_binary else None
+        classifier, threshold = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
         results = {
             **describe_transfer(transfer),
             "neuron": {
@@ -103,14 +100,14 @@ def run_transfer(
                 "pooling": classifier.own_unit.pooling,
                 **describe_neuron(transfer),
             },
-            **({"threshold": at_threshold} if at_threshold else {}),
-            "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
+            **({"threshold": threshold} if threshold else {}),
             "pooling": list(pooling),
             **describe_task(model, sets, seed),
+            "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
-        write_json(output / RESULTS, results, "a transfer")
         write_figures(output, transfer, classifier, state)
+        write_json(output / RESULTS, results, "a transfer")
         return results
 
 
@@ -164,21 +161,16 @@ def describe_model(loaded: TextModel) -> dict[str, Any]:
     }
 
 
-def fit_transfer(loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache) -> Transfer:
-    """Featurize train, val and perhaps test, and fit on the first two."""
-    examples = featurize_sets(loaded, sets, cache)
-    return Transfer.fitted(examples)
-
-
 def as_classifier(
     transfer: Transfer,
     classes: tuple[str, ...],
     model_digest: str,
     pooling: tuple[Pooling, ...] = ("last",),
-) -> Head:
+) -> tuple[Head, dict[str, Any]]:
     """Return the regression on all units as a head, with its pooling and its top unit.
 
-    With two classes, val decides the threshold.
+    With two classes, val decides the threshold. Also returned is the accuracy with that threshold:
+    of the labels of classify.py.
     """
     regression = transfer.regression
     weight = np.atleast_2d(regression.coefficients)
@@ -194,18 +186,22 @@ def as_classifier(
         unit=HeadUnit(unit, 1 if transfer.neuron.polarity > 0 else -1, pooling[which]),
     )
     if not head.is_binary:
-        return head
-    val = transfer.examples[1]
-    return head.with_threshold(choose_threshold(head.probabilities(val.features), val.labels))
+        return head, {}
+    held_out = transfer.examples[1:]
+    probabilities = [head.probabilities(part.features) for part in held_out]
+    head = head.with_threshold(choose_threshold(probabilities[0], held_out[0].labels))
+    results: dict[str, Any] = {"value": head.threshold}
+    for name, part, each in zip(SPLITS[1:], held_out, probabilities, strict=False):
+        right = float((head.choose(each) == part.labels).mean())
+        results |= with_interval(name, right, len(part.labels))
+    return head, results
 
 
 def save_transferred(
     folder: Path, classifier: Head, transfer: Transfer, sets: Sequence[LabelledSet]
 ) -> None:
     """Write a classifier with its origin, and each unit's AUC and limit on train."""
-    train, units = transfer.examples[0], classifier.units
-    areas = per_unit_auc(train.features, train.labels, units)
-    limits = per_unit_limit(train.features, units)
+    train = transfer.examples[0]
     data = {
         name: {"examples": len(part.texts), "sha256": part.digest}
         for name, part in zip(SPLITS[:2], sets, strict=False)
@@ -213,26 +209,7 @@ def save_transferred(
     with whole_folder(folder, CLASSIFIER_FILES) as partial:
         origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
         save_head(partial, classifier, origin)
-        save_areas(partial, areas, limits)
-
-
-def featurize_sets(
-    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache
-) -> list[Examples]:
-    return [
-        Examples(cache.features(loaded, list(map(loaded.encode, part.texts)), name), part.labels)
-        for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
-    ]
-
-
-def _at_threshold(classifier: Head, transfer: Transfer) -> dict[str, Any]:
-    """Return the accuracy of classify.py's labels: the same regression, with val's threshold."""
-    results: dict[str, Any] = {"value": classifier.threshold}
-    for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
-        chosen = classifier.choose(classifier.probabilities(examples.features))
-        right = float((chosen == examples.labels).mean())
-        results |= with_interval(name, right, len(examples.labels))
-    return results
+        save_units(partial, train.features, train.labels, classifier.units)
 
 
 def measure_baselines(
@@ -251,7 +228,7 @@ def measure_baselines(
     tested = len(test.labels)
     by_seed = []
     for draw in range(untrained):
-        *fitted, tested_on = featurize_sets(untrained_like(loaded, seed + draw), sets, cache)
+        *fitted, tested_on = cache.examples(untrained_like(loaded, seed + draw), sets)
         by_seed.append(fit_regression(*fitted).accuracy(tested_on))
     return {
         "majority": with_interval("test", majority_accuracy(train, test), tested),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from data_utils.labelled import LabelledSet
 from mlstm_sentiment.engine.features import REMEDY, TextFeatures, mapped, write_features
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind
@@ -14,6 +15,8 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import one_at_a_time
 from mlstm_sentiment.files.writer import make_folder, set_aside
 from mlstm_sentiment.reading.progress import ProgressBar
+
+from .regression import SPLITS, Examples
 
 _BUSY = "%s: another command is computing these features; waiting for them"
 
@@ -26,6 +29,13 @@ class FeatureCache:
 
     folder: Path
     kind: FeatureKind = FINAL_CELL
+
+    def examples(self, model: TextModel, sets: Sequence[LabelledSet]) -> list[Examples]:
+        """Return the features and labels of train, val and perhaps test."""
+        return [
+            Examples(self.features(model, list(map(model.encode, part.texts)), name), part.labels)
+            for name, part in zip(SPLITS, sets, strict=False)
+        ]
 
     def features(self, model: TextModel, sequences: Sequence[np.ndarray], name: str) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.

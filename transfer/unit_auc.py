@@ -1,9 +1,12 @@
 """What labelled texts say of each unit alone: its AUC, by ranks, and the limit of its values."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from scipy.stats import rankdata
+
+from mlstm_sentiment.head.separation import save_areas
 
 COLUMNS = 128  # features sorted together: a gigabyte for 100,000 texts
 
@@ -48,6 +51,12 @@ def per_unit_limit(features: np.ndarray, units: int) -> np.ndarray:
     """
     ends = np.abs(np.percentile(features, (5, 95), axis=0)).max(0)
     return np.asarray(ends.reshape(-1, units).max(0))
+
+
+def save_units(folder: Path, features: np.ndarray, labels: np.ndarray, units: int) -> None:
+    """Save each unit's AUC and limit in a classifier's folder; see `per_unit_auc`."""
+    areas, limits = per_unit_auc(features, labels, units), per_unit_limit(features, units)
+    save_areas(folder, areas, limits)
 
 
 def blocks_of(features: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

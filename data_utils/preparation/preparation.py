@@ -57,7 +57,9 @@ from ..corpus import (
     META_FILE,
     PARTIAL,
     SPLITS,
+    offsets_file,
     open_corpus,
+    tokens_file,
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
@@ -176,6 +178,23 @@ def prepare_corpus(
     request = _digest_of(sources, output, preparation)
     with new_corpus(output, request) as meta:
         return meta or _prepare(sources, output, preparation, workers, request)
+
+
+def check_corpus(folder: Path) -> dict[str, Any]:
+    """Check every byte of the splits against meta.json; return its entries, or raise InputError."""
+    sizes: dict[str, Any] = open_corpus(folder).meta["splits"]  # checks the vocabulary, too
+    for name in SPLITS:
+        paths = {"sha256": tokens_file(name), "offsets_sha256": offsets_file(name)}
+        for key, path in ((key, folder / file) for key, file in paths.items()):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            # Corpora of the first release have no digest of the offsets.
+            if digest != (expected := sizes[name].get(key, digest)):
+                raise InputError(
+                    f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., "
+                    f"{META_FILE} says {expected[:16]}...); prepare the corpus again"
+                )
+    return sizes
 
 
 def _digest_of(sources: Sequence[Input], output: Path, preparation: Preparation) -> str:

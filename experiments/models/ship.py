@@ -22,9 +22,9 @@ from mlstm_sentiment.head.head import Head, HeadUnit
 from mlstm_sentiment.head.head_files import FOLDER
 from mlstm_sentiment.head.separation import CHANCE
 from model.inference.weights import load_model, save_model
-from transfer.experiment import as_classifier, fit_transfer, save_transferred
+from transfer.experiment import as_classifier, save_transferred
 from transfer.features import FeatureCache
-from transfer.regression import Examples
+from transfer.regression import Examples, Transfer
 from transfer.unit_auc import per_feature_auc
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
@@ -65,8 +65,9 @@ def main() -> None:
         if options.neuron is not None:
             shipped.architecture.check_unit(options.neuron, -1)
         sets = read_labelled_sets([options.train, options.val])
-        transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-        classifier = as_classifier(transfer, options.classes or sets[0].classes, shipped.digest())
+        transfer = Transfer.fitted(FeatureCache(options.work).examples(shipped, sets))
+        classes = options.classes or sets[0].classes
+        classifier, _ = as_classifier(transfer, classes, shipped.digest())
         if options.neuron is not None:
             classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)

@@ -23,7 +23,6 @@ from scaling.comparison import machine_names
 from scaling.planning import LAUNCHES
 from scaling.step_time import ring_seconds
 from scaling.workload import MemoryModel, Workload
-from training.objective import Objective
 from training.parallel.distributed import World
 
 _TINY = 16  # units of the model whose products cost nothing
@@ -92,12 +91,12 @@ def _window_seconds(
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     model = build_model(ModelConfig(hidden_size=units), 0, DTYPES[precision]).to(device)
-    objective, state = Objective(model), model.initial_state(lanes)
+    state = model.initial_state(lanes)
     tokens = torch.randint(0, 256, (lanes, window), device=device)
 
     def train() -> None:
         model.zero_grad(set_to_none=True)
-        nats, _ = objective(tokens, tokens, state)
+        nats, _ = model.loss(tokens, tokens, state)
         nats.backward()
 
     return _timed(train, device)

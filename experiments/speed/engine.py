@@ -7,11 +7,12 @@ instructions a path multiplies with, from registers alone, measured in the same 
 python -m experiments.speed.engine --data sst/test.csv imdb/imdb_test.jsonl.gz --output engine.json
 """
 
+import copy
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -33,7 +34,7 @@ from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import read
-from model.inference.weights import adapted, load_model, save_model
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig, Precision
 from model.layers.language_model import build_model
 
@@ -121,7 +122,8 @@ def time_texts(options: Options, paths: Sequence[str], texts: list[str]) -> dict
             work[name] = partial(engine.read, tokens, POOLING)
             work[f"{name}, bits"] = partial(engine.read, tokens, POOLING, bits=True)
     for precision in PRECISIONS:
-        model = adapted(loaded, precision)
+        model = replace(loaded, model=copy.copy(loaded.model))  # of the same weights
+        model.model.set_precision(precision)
         work[f"torch {precision}"] = partial(model.read, tokens, POOLING)
         work[f"torch {precision}, bits"] = partial(model.read, tokens, POOLING, bits=True)
     seconds = interleave(work, options.rounds, clock=process_time)

@@ -180,7 +180,8 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         if not action.option_strings or nothing:  # 0 equals False, and is a default
             return action.help
         several = isinstance(action.default, (list, tuple))
-        default = " ".join(map(str, action.default)) if several else "%(default)s"
+        separator = getattr(action, "separator", " ")
+        default = separator.join(map(str, action.default)) if several else "%(default)s"
         return f"{action.help} (default: {default})"
 
 
@@ -252,7 +253,9 @@ class _Place:
         name = self.name.replace("_", "-")
         parser.names.add(f"--{name}")
         section = parser.section(self.section, self.about)
-        section.add_argument(f"--{name}", dest=self.path, **details)
+        action = section.add_argument(f"--{name}", dest=self.path, **details)
+        if argument.separator:
+            action.separator = argument.separator  # for the help
         if details.get("action") == "store_true":  # its opposite is accepted, too
             hidden = {"action": "store_false", "help": argparse.SUPPRESS, "default": self.default}
             section.add_argument(f"--no-{name}", dest=self.path, **hidden)

@@ -53,8 +53,8 @@ def load_text_model(
         raise InputError(
             f"precision {precision} is not for this model and device; take exact, bf16 or fp16"
         )
-    from .weights import load_opened
+    from .weights import load_model
 
-    loaded = load_opened(opened, device=device)
+    loaded = load_model(opened, device=device)
     loaded.model.set_precision(precision if of_torch else "fp32")
     return loaded

@@ -1,10 +1,5 @@
-"""A model in PyTorch: loaded from its folder, and written to one.
+"""A model in PyTorch, loaded from its folder; `save_model` writes one."""
 
-A folder has `model.safetensors`, `config.json`, and `tokenizer.model` unless the model reads bytes.
-Nothing is ever unpickled.
-"""
-
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -16,17 +11,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE
-from mlstm_sentiment.files.tokenizers import save_tokenizer
-from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.text.profiles import TextProfile, checked_texts
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
-from ..kernels.process import follow_quota
-from ..layers.config import ModelConfig, Precision
+from ..kernels.cores import follow_quota
+from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
-from .tensors import check_finite, save_tensors
+from .tensors import model_digest, save_model
 
 # What reads a model, or reads with one, is imported by who does that; training only writes.
 if TYPE_CHECKING:
@@ -36,6 +29,8 @@ if TYPE_CHECKING:
     from mlstm_sentiment.engine.stored import ModelFolder
 
     from .devices import DeviceName
+
+__all__ = ["LoadedModel", "load_model", "model_digest", "save_model", "untrained_like"]
 
 
 @dataclass(frozen=True)
@@ -163,65 +158,8 @@ class LoadedModel:
         )
 
 
-def save_model(
-    folder: str | Path,
-    model: LanguageModel,
-    profile: TextProfile,
-    provenance: Mapping[str, Any],
-    *,
-    tokenizer: Tokenizer = BYTES,
-    quantized: bool = False,
-    bits: int = 8,
-    weights: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Write a model directory that `load_model` reads; each file is replaced whole.
-
-    provenance: where the model comes from, for JSON. quantized: store matrices as integers of
-    `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
-    InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
-
-    >>> loaded = load_model("amazon_1024")
-    >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
-    >>> load_model("copy").model.config.hidden_size
-    1024
-    """
-    folder, size = Path(folder), model.config.resolved_vocabulary_size
-    if tokenizer.vocabulary_size != size:
-        raise InputError(
-            f"{folder}: the model has {size:,} tokens, but the tokenizer "
-            f"{tokenizer.vocabulary_size:,}; give the model's own, such as loaded.tokenizer"
-        )
-    tensors = model.state_dict() if weights is None else weights
-    check_finite(folder, tensors)
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tokenizer(folder, tokenizer)
-    if quantized:
-        from mlstm_sentiment.files.quantization import quantize
-
-        integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
-        tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
-    save_tensors(folder / WEIGHTS_FILE, tensors)
-    description = {
-        **_format(tokenizer, quantized, bits),
-        "architecture": model.config.architecture(),
-        **tokenizer.describe(),
-        "text_profile": profile.name,
-        "provenance": dict(provenance),
-    }
-    write_json(folder / CONFIG_FILE, description, "part of a folder")
-
-
-def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
-    """Return the oldest sufficient format version, and the fields that it needs."""
-    if quantized and bits != 8:
-        return {"format_version": 4, "quantized": True, "bits": bits}
-    if tokenizer.kind == BYTES.kind:
-        return {"format_version": 2 if quantized else 1}
-    return {"format_version": 3, "quantized": quantized}
-
-
 def load_model(
-    name_or_folder: str | Path,
+    name_or_folder: "str | Path | ModelFolder",
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
@@ -229,68 +167,40 @@ def load_model(
 ) -> LoadedModel:
     """Load a trained model, with its tokenizer and text profile.
 
-    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
-    the only one that uses the network. backend: see `ModelConfig`. compute_dtype: of the products;
-    None: the parameters' own. device: "cpu", "cuda", "cuda:1", "mps", a torch.device, or "auto" or
-    None: a GPU, if any. Raises InputError for files that are missing, damaged or of a newer format,
-    and for a device or backend that cannot be used here. Shapes are compared with the description
-    before any memory is allocated.
+    name_or_folder: a shipped model's name, a model directory, a run directory, hf://owner/name, the
+    only one that uses the network, or what `open_model` returned. backend: see `ModelConfig`.
+    compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
+    "mps", a torch.device, or "auto" or None: a GPU, if any. Raises InputError for files that are
+    missing, damaged or of a newer format, and for a device or backend that cannot be used here.
+    Shapes are compared with the description before any memory is allocated.
 
         loaded = load_model("default")
         features = SentimentFeaturizer(loaded).transform(["so good"])
     """
-    from mlstm_sentiment.engine.stored import open_model
+    from mlstm_sentiment.engine.stored import ModelFolder, open_model
 
-    follow_quota()
-    opened = open_model(name_or_folder)
-    return load_opened(opened, backend=backend, compute_dtype=compute_dtype, device=device)
-
-
-def load_opened(
-    opened: "ModelFolder",
-    *,
-    backend: str = "auto",
-    compute_dtype: torch.dtype | None = None,
-    device: "DeviceName" = "auto",
-) -> LoadedModel:
-    """Do what `load_model` does with a folder that `open_model` returned."""
     from .devices import choose_device
 
     follow_quota()
+    given = name_or_folder
+    opened = given if isinstance(given, ModelFolder) else open_model(given)
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
     config = ModelConfig(**{**asdict(opened.architecture), "backend": backend})
     with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
-    shapes = {name: tuple(tensor.shape) for name, tensor in expected.state_dict().items()}
-    stored = opened.weights(shapes)
-    weights = {name: torch.tensor(stored.floats(name)) for name in shapes}
-    expected.load_state_dict(weights, assign=True)
+    expected.load_state_dict(stored_tensors(opened, expected.state_dict()), assign=True)
     model = expected.to(chosen).eval()
     model.check_backend()
     return LoadedModel(model, opened.profile, opened.folder, opened.provenance, opened.tokenizer)
 
 
-def adapted(
-    loaded: LoadedModel, precision: Precision | None, device: "DeviceName" = "auto"
-) -> LoadedModel:
-    """Return a loaded model in another precision or on another device, and leave the original.
-
-    precision: None: the model's own. device: "auto" or None: where the model is. The two share
-    weights unless the device differs.
-    """
-    from .devices import choose_device
-
-    model, here = loaded.model, loaded.model.embedding.weight.device
-    target = here if device in ("auto", None) else choose_device(device)
-    if target.type != here.type or target.index not in (None, here.index):
-        model = copy.deepcopy(model).to(target)
-    elif precision is not None:
-        model = copy.copy(model)
-    if precision is not None:
-        model.set_precision(precision)
-    return replace(loaded, model=model)
+def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights in a model's folder; InputError unless they are like these."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in like.items()}
+    stored = folder.weights(shapes)
+    return {name: torch.tensor(stored.floats(name)) for name in shapes}
 
 
 def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
@@ -318,16 +228,3 @@ class _SkipInitialization(TorchFunctionMode):
         if getattr(func, "__module__", "") == nn.init.__name__:
             return options["tensor"] if "tensor" in options else args[0]
         return func(*args, **options)
-
-
-def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
-    """Return a digest of all that determines the features: weights, architecture, precision.
-
-    dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
-    """
-    from mlstm_sentiment.engine.stored import new_digest
-
-    digest = new_digest(model.config, str(dtype or model.dtype))
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-    return str(digest.hexdigest())

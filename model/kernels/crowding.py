@@ -4,7 +4,7 @@ Threads that wait for each other poll, which is fastest if each has its own core
 machine, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
 core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
 ask the scheduler for short slices of time. This changes every thread of the process, so it happens
-only in processes of our own commands (process.py).
+only in processes of our own commands (cores.py).
 """
 
 import os
@@ -18,7 +18,7 @@ import torch
 from mlstm_sentiment.engine.cores import affine_cores
 
 from .compilation import window_library
-from .process import owns_process
+from .cores import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mlstm_sentiment.engine.architecture import Architecture
 from mlstm_sentiment.errors import InputError
 
-from ..kernels.process import follow_fork, follow_quota
+from ..kernels.cores import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
 from .config import ANY_CELL, ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
@@ -187,6 +187,38 @@ class LanguageModel(nn.Module):
         weights = weights or self.prepare_weights()
         h, state = self.hidden(tokens, state, weights)
         return self.decode(h, weights).transpose(0, 1), state
+
+    def loss(
+        self,
+        tokens: Tensor,
+        targets: Tensor,
+        state: State,
+        dropout_factors: Tensor | None = None,
+        leaves: PerGateParameters | None = None,
+        gradient_scale: float | Tensor = 1.0,
+    ) -> tuple[Tensor, State]:
+        """Return the nats of targets given tokens, summed over all, and the state after.
+
+        tokens, state: as for `forward`. targets: as tokens, or IGNORED.
+        dropout_factors: [B, H], 0 or 1 / (1 - dropout); they multiply the decoder's input, the same
+        for the whole window.
+        leaves: tensors that receive the gradients, if not the parameters.
+        gradient_scale: multiplies the gradients, not the nats, e.g. 1 / number of targets.
+        """
+        from .cross_entropy import linear_cross_entropy  # with the kernels, as the layers
+
+        weights = self.prepare_weights(leaves)
+        h, state = self.hidden(tokens, state, weights)  # [T, B, H]
+        if dropout_factors is not None:
+            h = h * dropout_factors
+        nats = linear_cross_entropy(
+            h.flatten(0, 1),
+            weights.w_out,
+            weights.b_out,
+            targets.t().flatten(),
+            gradient_scale=gradient_scale,
+        )
+        return nats, state
 
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
         """Return logits [..., V] for the last layer's h [..., H]."""

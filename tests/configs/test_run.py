@@ -271,6 +271,7 @@ def test_rows_that_are_refused_leave_the_settings_as_they_are(folder):
 def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
     tmp_path, monkeypatch, name, is_path
 ):
+    monkeypatch.setattr("configs.run._start_of", lambda config, corpus: None)  # it is no model
     monkeypatch.chdir(tmp_path)
     for place in ("mine", "mine/of_a_run/model", "stars_1024/of something else"):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from data_utils.lanes import DataConfig, Lanes
+from data_utils.lanes import DataConfig, Lanes, lanes_of
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import cut_strips, shard_bounds
 from tests.data_utils.splits import make_split
@@ -91,8 +91,8 @@ def test_later_epochs_permute_shards_by_seed():
 
 def test_a_run_has_the_lanes_of_its_config():
     split, own = make_split([50, 20, 30] * 6), slice(1, 3)
-    config = DataConfig(window=7, shards=5)
-    stream = Lanes.configured(split, config, 3, 4, own)
+    config = DataConfig(window=7, shards=5, shuffle="shards")
+    stream = lanes_of(split, config, 3, 4, own)
     expected = Lanes(split, lanes=3, window=7, shards=5, seed=4, own=own)
     for index in range(60):  # two epochs at least
         for array, other in zip(stream[index], expected[index], strict=True):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from data_utils.corpus import SPLITS, check_corpus, open_corpus
-from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.corpus import SPLITS, open_corpus
+from data_utils.preparation.preparation import Preparation, check_corpus, prepare_corpus
 from experiments.models.join import join_corpora
 from mlstm_sentiment.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts

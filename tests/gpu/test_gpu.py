@@ -15,7 +15,8 @@ from mlstm_sentiment.text.split import encode_split
 from mlstm_sentiment.text.tokenizer import BYTES
 from mlstm_sentiment.units.unit_traces import read_texts
 from model.inference.features import features_in_order
-from model.inference.weights import LoadedModel, load_model, save_model
+from model.inference.tensors import save_model
+from model.inference.weights import LoadedModel, load_model
 from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.triton import graphs as cuda_graphs
 from model.kernels.weight_gradients import summed_product
@@ -38,7 +39,6 @@ from tests.support.runs import run as run_command
 from tests.support.trainers import make_trainer
 from tests.transfer.finetuning.tasks import several
 from training.evaluation import evaluate_split
-from training.objective import Objective
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
@@ -88,11 +88,10 @@ def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
     results = []
     for device in ("cpu", "cuda"):
         batch = as_batch(window, torch.device(device))
-        objective = Objective(build_model(config, seed=1).to(device))
-        state = objective.model.initial_state(6)
-        nats, _ = objective(batch.inputs, batch.targets, state)
+        model = build_model(config, seed=1).to(device)
+        nats, _ = model.loss(batch.inputs, batch.targets, model.initial_state(6))
         nats.backward()
-        results.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
+        results.append([nats.detach().cpu(), *(p.grad.cpu() for p in model.parameters())])
     for cpu, gpu in zip(*results, strict=True):
         torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)
 
@@ -217,8 +216,13 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
             world=World(0, 1, torch.device(device)),
             parallel=ParallelConfig(lane_groups=2),
         )
-        used = []
-        trainer.objective.register_forward_pre_hook(lambda _, g, used=used: used.append(g[3].cpu()))
+        used, loss = [], trainer.model.loss
+
+        def noting(*inputs, used=used, loss=loss, **options):
+            used.append(inputs[3].cpu())
+            return loss(*inputs, **options)
+
+        trainer.model.loss = noting
         tokens = np.random.default_rng(0).integers(0, 256, (8, 17), dtype=np.uint8)
         window = WindowBatch(tokens, np.full(8, 16), np.full(8, True), 128, 128)
         with cuda_graphs.captured_by(graphs):
@@ -250,14 +254,14 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monke
         model = build_model(ModelConfig(cell=cell, hidden_size=16), seed=4)
         loaded = LoadedModel(model, text_profile("openai"), tmp_path)
         task = make_task(loaded, several(24), several(12, seed=50))
-        config = FinetuningConfig(dropout=0.0, lm_weight=0.1, batch_size=8, warmup=0.0)
+        config = FinetuningConfig(dropout=0.0, batch_size=8, warmup=0.0)
         tuner = make_finetuner(
             loaded, task, config, torch.device(device), FeatureCache(tmp_path / "features")
         )
         tuner.standardize()
         cells = tuner.encoder.encode(task.train, np.arange(8)).features
         tuner.step(np.arange(8))
-        results[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
+        results[device] = cells.detach().cpu(), tuner.progress.head_loss
         tuner.evaluate()
     torch.testing.assert_close(results["cuda"][0], results["cpu"][0], rtol=1e-4, atol=1e-4)
     assert results["cuda"][1:] == pytest.approx(results["cpu"][1:], rel=1e-4)

@@ -110,7 +110,7 @@ def test_importing_every_module_changes_nothing_of_the_hosts():
 
 def test_our_own_commands_adapt_their_process_from_their_start():
     code = (
-        "from configs.command import run; from model.kernels.process import owns_process; "
+        "from configs.command import run; from model.kernels.cores import owns_process; "
         "assert not owns_process(); run(lambda: print(owns_process()))"
     )
     process = run_anew("-c", code)

@@ -11,17 +11,16 @@ import main
 from configs import command
 
 
-def load_others(model, *source):
-    """Load weights of which one differs in its last bit."""
-    origin = load_weights(model, *source)
+def stray(world, model):
+    """Change the last bit of one weight, before the ranks compare them."""
+    report_implementations(world, model)
     with torch.no_grad():
         weight = model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
-    return origin
 
 
 if __name__ == "__main__":
-    load_weights = main.load_weights
+    report_implementations = main.report_implementations
     if os.environ["RANK"] == "1":
-        main.load_weights = load_others
+        main.report_implementations = stray
     command.run(main.main)

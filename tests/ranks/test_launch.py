@@ -18,7 +18,7 @@ from tests.support.runs import (
     trained,
     wait_for,
 )
-from training.runs.rows import read_rows
+from training.runs.run_directory import read_rows
 
 STEPS = 40
 

@@ -12,7 +12,7 @@ import main
 from configs import command
 from tests.ranks.combining import make, take_steps
 from training.parallel import shares
-from training.parallel.agreement import check_same_weights
+from training.parallel.distributed import check_same_weights
 
 SECOND = os.environ["RANK"] == "1"
 pretrain = main.pretrain

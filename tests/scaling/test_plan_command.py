@@ -16,7 +16,7 @@ from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
 from tests.support.runs import ROOT, assert_refused, done, run_ranks, unread_stdout
 from tests.support.trainers import ALONE
-from training.runs.rows import read_rows
+from training.runs.run_directory import read_rows
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"

@@ -19,7 +19,6 @@ from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
 from scaling.planner import PlanOptions, read_job
 from scaling.planning import Plan, TextSize
 from scaling.workload import OF_GRAPHS, MemoryModel, Workload
-from training.objective import Objective
 
 CLUSTERS = Path("configs/clusters")
 PAPER, _ = read_job(PlanOptions(model="4096", cluster=CLUSTERS))
@@ -35,7 +34,7 @@ def measured_peak(lanes, window, recycle_into):
     pool = recycle_into(memory_pool.MemoryPool(smallest=1))
     model = build_model(SMALL, seed=0)
     tokens = torch.randint(0, 256, (lanes, window))
-    nats, _ = Objective(model)(tokens, tokens, model.initial_state(lanes))
+    nats, _ = model.loss(tokens, tokens, model.initial_state(lanes))
     nats.backward()
     return pool.most_used
 

@@ -9,12 +9,12 @@ import pytest
 
 from data_utils.corpus import open_corpus
 from mlstm_sentiment.files.storage import recover_folders, step_of
-from model.inference.tensors import load_tensors
 from tests.support.runs import ROOT, run_code
 from tests.support.trainers import PROFILE, make_trainer, train
 from training import checkpoint
 from training.checkpoint import Checkpoints
 from training.runs.checkpoint_store import flatten_optimizers
+from training.runs.restoring import load_tensors
 from training.runs.run_directory import PretrainingDirectory
 
 FILES = ("model.safetensors", "optimizer.safetensors", "lanes.safetensors")

@@ -17,7 +17,7 @@ from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.weights import load_model
 from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT
-from tests.support.trainers import ALONE, CPU, make_trainer, make_window
+from tests.support.trainers import CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.judgement import Baselines
@@ -35,7 +35,7 @@ def corpus() -> Corpus:
 
 @pytest.fixture
 def writer(tmp_path, corpus):
-    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
+    writer = BestModelWriter(trained(), PretrainingDirectory(tmp_path), corpus, 4)
     writer.baselines = BEATEN
     return writer
 
@@ -67,33 +67,33 @@ def trained(**settings):
 
 
 def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
-    trainer = trained()
-    writer.evaluate(trainer)
+    trainer = writer.trainer
+    writer.evaluate()
     before = (writer.directory.model / "model.safetensors").read_bytes()
     best = trainer.progress.best_bits_per_character
     with torch.no_grad():
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="weights or the optimiser's state are not finite at step 1"):
-        writer.evaluate(trainer)
+        writer.evaluate()
     with pytest.raises(InputError, match=r"embedding\.weight holds NaN or infinity"):
-        writer.publish(trainer)
+        writer.publish()
     assert (writer.directory.model / "model.safetensors").read_bytes() == before
     assert trainer.progress.best_bits_per_character == best
 
 
 def test_a_model_is_scored_with_the_state_carried_from_review_to_review(writer):
-    trainer = trained()
-    row = writer.evaluate(trainer)
+    trainer = writer.trainer
+    row = writer.evaluate()
     expected = score_split(as_loaded(trainer.model.eval()), writer.valid, lanes=4)
     assert row["valid_bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
 
 
 def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores):
     writer = writer_of_scores(3.0, 2.0, 2.5)
-    trainer, scored, rows = trained(), [], []
+    trainer, scored, rows = writer.trainer, [], []
     for step in range(3):
         scored.append(trainer.model.decoder.weight.detach().clone())
-        rows.append(writer.evaluate(trainer)["valid_bits_per_character"])
+        rows.append(writer.evaluate()["valid_bits_per_character"])
         trainer.train(as_batch(make_window(seed=1 + step), CPU))
     assert rows == [3.0, 2.0, 2.5]
     assert trainer.progress.best_bits_per_character == 2.0
@@ -103,23 +103,24 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores)
     assert saved.provenance["best_valid_bits_per_character"] == 2.0
     assert saved.provenance["step"] == 2
     # That score is not the one of the weights that a checkpoint would have now.
-    assert "best_valid_bits_per_character" not in writer.provenance(trainer)
+    assert "best_valid_bits_per_character" not in writer.provenance()
 
 
 def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
     writer_of_scores, monkeypatch
 ):
-    writer, trainer = writer_of_scores(3.0, 2.0), trained()
-    writer.evaluate(trainer)
+    writer = writer_of_scores(3.0, 2.0)
+    trainer = writer.trainer
+    writer.evaluate()
     before = trainer.model.decoder.weight.detach().clone()
     trainer.train(as_batch(make_window(seed=1), CPU))
 
     def kill(path, content, kind):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("model.inference.weights.write_json", kill)
+    monkeypatch.setattr("model.inference.tensors.write_json", kill)
     with pytest.raises(KeyboardInterrupt):
-        writer.evaluate(trainer)
+        writer.evaluate()
     saved = load_model(writer.directory.model)
     assert torch.equal(saved.model.decoder.weight, before)
     assert saved.provenance["best_valid_bits_per_character"] == 3.0
@@ -130,11 +131,12 @@ def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
     writer_of_scores, at_checkpoint, best
 ):
     """A kill between an evaluation and the next checkpoint makes the run repeat these steps."""
-    writer, trainer = writer_of_scores(2.0, 2.5), trained()
-    writer.evaluate(trainer)
+    writer = writer_of_scores(2.0, 2.5)
+    trainer = writer.trainer
+    writer.evaluate()
     trainer.progress.best_bits_per_character = at_checkpoint
-    writer.forget_lost_model(trainer)
-    writer.evaluate(trainer)
+    writer.forget_lost_model()
+    writer.evaluate()
     provenance = load_model(writer.directory.model).provenance
     assert provenance["best_valid_bits_per_character"] == best
     assert trainer.progress.best_bits_per_character == best
@@ -142,45 +144,47 @@ def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
 
 def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
     """A finished run whose `model/` was removed takes no step when it is resumed."""
-    trainer = trained()
-    writer.evaluate(trainer)
+    trainer = writer.trainer
+    writer.evaluate()
     best = trainer.progress.best_bits_per_character
     shutil.rmtree(writer.directory.model)
-    writer.forget_lost_model(trainer)
-    writer.finish(trainer)
+    writer.forget_lost_model()
+    writer.finish()
     saved = load_model(writer.directory.model).provenance
     assert saved["best_valid_bits_per_character"] == best
     assert trainer.progress.best_bits_per_character == best
 
 
 def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus):
-    unscored, trainer = with_valid(corpus, 0), trained()
-    writer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE)
+    trainer = trained()
+    directory = PretrainingDirectory(tmp_path)
+    writer = BestModelWriter(trainer, directory, with_valid(corpus, 0), 4)
     writer.baselines = BEATEN
-    assert writer.evaluate(trainer) == {}
-    writer.finish(trainer)
+    assert writer.evaluate() == {}
+    writer.finish()
     saved = load_model(writer.directory.model)
     assert torch.equal(saved.model.decoder.weight, trainer.model.decoder.weight)
     assert saved.provenance["best_valid_bits_per_character"] is None
     with torch.no_grad():
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="the training has diverged"):  # found without a score, too
-        writer.evaluate(trainer)
+        writer.evaluate()
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_score_that_is_not_finite_is_no_best_one(writer_of_scores, score):
-    writer, trainer = writer_of_scores(score), trained()
+    writer = writer_of_scores(score)
+    trainer = writer.trainer
     with pytest.raises(Diverged, match="loss on the valid split is not finite"):
-        writer.evaluate(trainer)
+        writer.evaluate()
     assert trainer.progress.best_bits_per_character is None
     assert not writer.directory.model.exists()
 
 
 def test_a_best_score_of_nan_from_an_older_run_is_replaced(writer):
-    trainer = trained()
+    trainer = writer.trainer
     trainer.progress.best_bits_per_character = math.nan
-    writer.evaluate(trainer)
+    writer.evaluate()
     assert math.isfinite(trainer.progress.best_bits_per_character)
     assert writer.directory.model.exists()
 
@@ -220,4 +224,4 @@ def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
 
 def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp_path, corpus):
     with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 tokens"):
-        BestModelWriter(PretrainingDirectory(tmp_path), with_valid(corpus, 1), 4, ALONE)
+        BestModelWriter(trained(), PretrainingDirectory(tmp_path), with_valid(corpus, 1), 4)

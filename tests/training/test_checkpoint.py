@@ -9,17 +9,19 @@ import torch
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.writer import write_json
-from model.inference.tensors import load_tensors, save_tensors
-from model.inference.weights import load_model, save_model
+from model.inference.tensors import save_model, save_tensors
+from model.inference.weights import load_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from tests.support.trainers import PROFILE, make_trainer, saved_by, train
-from training import checkpoint
-from training.checkpoint import Checkpoints, load_weights
+from training import checkpoint, restoring
+from training.checkpoint import Checkpoints
 from training.parallel.distributed import World
 from training.parallel.exchange import OptimizerStates, ParallelConfig
 from training.runs.checkpoint_store import flatten_optimizers
+from training.runs.restoring import load_tensors
+from training.start import StartModel
 
 
 def assert_same_tensors(ours, theirs):
@@ -252,14 +254,14 @@ def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch,
     restored = make_trainer()
     restored.world = World(rank, 2 if rank < 2 else 3, torch.device("cpu"))
     monkeypatch.setattr(checkpoint, "run_on_main", lambda world, act: str(act()))
-    read, load = [], checkpoint.load_tensors
+    read, load = [], restoring.load_tensors
 
     def noting(path, **options):
         tensors = load(path, **options)
         read.append(tensors["h"].shape[1])
         return tensors
 
-    monkeypatch.setattr(checkpoint, "load_tensors", noting)
+    monkeypatch.setattr(restoring, "load_tensors", noting)
     checkpoints.restore(restored)
     assert read == [restored.own_lanes]
     assert restored.own_fraction == restored.own_lanes / 3
@@ -336,6 +338,10 @@ def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_spl
 
 
 CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
+
+
+def load_weights(model, name, *of_corpus):
+    return StartModel.open(name, model.config, *of_corpus).load_into(model)
 
 
 @pytest.fixture

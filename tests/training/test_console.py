@@ -12,10 +12,8 @@ from data_utils.corpus import open_corpus
 from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
 from tests.support.trainers import ALONE, make_trainer
-from training import console
-from training.console import Pace, ProgressLines, announce, print_main
-from training.metrics import RunLog
 from training.parallel.distributed import World
+from training.run_log import Pace, ProgressLines, RunLog, announce, print_main
 from training.runs.run_directory import PretrainingDirectory
 from training.trainer import TrainConfig
 
@@ -36,28 +34,16 @@ def announced(tmp_path, capsys):
     return read
 
 
-@pytest.mark.parametrize(
-    ("precision", "fast", "printed"),
-    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
-)
-def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
-    announced, monkeypatch, precision, fast, printed
-):
-    monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
-    trainer = make_trainer(precision=precision)
-    assert ("--train.precision fp32 is faster" in announced(trainer)) is printed
-
-
 @pytest.mark.parametrize("cooldown", [None, 0.2])
 def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown):
     trainer = make_trainer(cooldown=cooldown)
     over = "the run has already taken its last step"
-    trainer.progress.step = trainer.steps - 1
+    trainer.progress.step = trainer.schedule.last_step - 1
     assert over not in announced(trainer)
     trainer.progress.step += 1
     shown = announced(trainer)
     assert over in shown
-    cooled = f"which began at step {trainer.steps - 2}"
+    cooled = f"which began at step {trainer.schedule.last_step - 2}"
     assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown), not cooldown)
 
 
@@ -172,7 +158,7 @@ def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
 
 
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("training.metrics.run_on_main", lambda world, act: act())
+    monkeypatch.setattr("training.run_log.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
         assert not log.advance()
@@ -188,7 +174,7 @@ STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 
 def speaking_every(seconds, *command):
     """Return the command with another time between its lines."""
     code = (
-        f"from training import console; console.EVERY = {seconds}; "
+        f"from training import run_log; run_log.EVERY = {seconds}; "
         "import runpy; runpy.run_path('main.py', run_name='__main__')"
     )
     assert command[0] == "main.py"

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import re
 import shutil
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
@@ -15,6 +17,7 @@ from mlstm_sentiment.text.split import encode_split
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training.checkpoint import Checkpoints
+from training.start import StartModel
 
 SAVED = {"precision": "fp16", "name": "muon", "loss_scale": 2.0**10}
 
@@ -114,6 +117,17 @@ def test_a_bit_that_has_flipped_is_refused(saved, checkpoints, name):
     content[-1] ^= 1  # of a tensor
     with pytest.raises(InputError, match=rf"{file}: damaged: .*; no earlier checkpoint is left"):
         go_on(saved, checkpoints, file, bytes(content))
+
+
+def test_rounded_weights_are_refused_with_the_way_to_use_them(saved, checkpoints):
+    tensors = load((saved[1] / "model.safetensors").read_bytes())
+    rounded = save({name: tensor.bfloat16() for name, tensor in tensors.items()})
+    with pytest.raises(InputError, match=r"rounded .*; --train\.start_from (\S+) begins") as caught:
+        go_on(saved, checkpoints, "model.safetensors", rounded)
+    (folder,) = re.findall(r"start_from (\S+)", str(caught.value))
+    model = make_trainer(**SAVED).model
+    StartModel.open(folder, model.config, PROFILE.name).load_into(model)
+    assert torch.equal(model.decoder.bias, tensors["decoder.bias"].bfloat16().float())
 
 
 @pytest.mark.parametrize("bytes_left", [20, -9])

@@ -10,9 +10,8 @@ import torch
 
 from data_utils.lanes import Lanes, WindowBatch
 from model.state import IGNORED
-from training import feeding
-from training.feeding import Prefetcher
-from training.parallel.batch import as_batch, copied
+from training.parallel import batch
+from training.parallel.batch import Prefetcher, as_batch, copied
 
 CPU = torch.device("cpu")
 
@@ -141,7 +140,7 @@ def test_the_thread_uses_the_gpu_of_its_rank(small_split, monkeypatch):
     monkeypatch.setattr(torch.cuda, "set_device", set_device)
     for stand_in in ("Stream", "stream"):
         monkeypatch.setattr(torch.cuda, stand_in, lambda device: nullcontext())
-    monkeypatch.setattr(feeding, "as_batch", lambda window, device: window)
+    monkeypatch.setattr(batch, "as_batch", lambda window, device: window)
     with Prefetcher(Lanes(small_split, lanes=4, window=16), torch.device("cuda", 3), 0, 1) as feed:
         feed.coming.result()
     assert [device for device, _ in chosen] == [torch.device("cuda", 3)]

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from mlstm_sentiment.errors import InputError
 from tests.support.damage import damaged_bytes
 from tests.support.trainers import ALONE
-from training.metrics import Board, RunLog
-from training.runs.rows import keep_rows, read_rows
-from training.runs.run_directory import PretrainingDirectory
+from training.run_log import Board, RunLog
+from training.runs.run_directory import PretrainingDirectory, keep_rows, read_rows
 
 
 @pytest.fixture

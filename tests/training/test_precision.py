@@ -4,7 +4,6 @@ import os
 
 import pytest
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
 
 from model.kernels.cores import EMULATED_AMX
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
@@ -86,6 +85,18 @@ def test_losses_are_scaled_where_something_is_in_fp16(precision, ranks, compress
         assert (scaler.get_growth_interval(), scaler.get_growth_factor()) == (1000, 2.0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "fast", "reported"),
+    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+)
+def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
+    monkeypatch, caplog, asked, fast, reported
+):
+    monkeypatch.setattr("training.precision.has_fast_bf16", lambda device: fast)
+    assert agreed_precision(ALONE, asked) == asked
+    assert ("--train.precision fp32 is faster" in caplog.text) is reported
+
+
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
 def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
     matmul = torch.backends.cuda.matmul
@@ -94,13 +105,13 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
     def settings():
         return [(getattr(matmul, name), getattr(matmul, f"{name}_split_k")) for name in names]
 
-    def fail(module, inputs):
+    def fail(*inputs, **options):
         seen.append(settings())
         raise RuntimeError("out of memory")
 
     seen, original = [], settings()
     trainer = make_trainer()
-    hook = register_module_forward_pre_hook(fail)
+    trainer.model.loss = fail
     try:
         for name in names:
             setattr(matmul, name, before)
@@ -109,6 +120,5 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         assert seen == [[(False, before[1])] * 2]
         assert settings() == [before] * 2
     finally:
-        hook.remove()
         for name, setting in zip(names, original, strict=True):
             setattr(matmul, name, setting)

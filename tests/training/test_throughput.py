@@ -30,10 +30,11 @@ def test_a_split_takes_nothing_from_a_lap():
 
 def test_a_line_has_the_speed_since_the_line_before_and_leaves_the_row_alone():
     now = iter([0.0, 4.0, 6.0])
-    meter = ThroughputMeter(None, None, SimpleNamespace(waited=0.0), clock=lambda: next(now))
-    meter.advance(1000, 1.0)
+    trainer = SimpleNamespace(own_fraction=1.0)
+    meter = ThroughputMeter(trainer, SimpleNamespace(waited=0.0), clock=lambda: next(now))
+    meter.advance(1000)
     assert meter.close_line() == {"characters_per_second": 250.0}
-    meter.advance(1000, 1.0)
+    meter.advance(1000)
     assert meter.close_line() == {"characters_per_second": 500.0}
     assert (meter.steps, meter.characters) == (2, 2000)
 
@@ -64,11 +65,10 @@ def test_a_row_has_the_speeds_since_the_one_before():
     cluster = Cluster()
     cluster.now = 100.0
     on_gpus = SimpleNamespace(row=lambda speed: {"mfu": speed / 1e4})
-    meter = ThroughputMeter(
-        cluster, cluster.exchange, cluster.prefetcher, on_gpus, clock=lambda: cluster.now
-    )
+    trainer = SimpleNamespace(world=cluster, exchange=cluster.exchange, own_fraction=0.25)
+    meter = ThroughputMeter(trainer, cluster.prefetcher, on_gpus, clock=lambda: cluster.now)
     for _ in range(2):
-        meter.advance(6000, 0.25)
+        meter.advance(6000)
     cluster.work(
         seconds=10.0, exposed=4.0, waited=1.0, sent_bytes=600.0,
         other=[10.0, 0.5, 0.5, 9000.0, 600.0],
@@ -83,7 +83,8 @@ def test_a_row_has_the_speeds_since_the_one_before():
         "bottleneck": "straggler 18%",  # the 3.5 s that rank 0 waits longer, of 20
         "mfu": 0.12,
     }
-    meter.advance(1000, 0.5)
+    trainer.own_fraction = 0.5
+    meter.advance(1000)
     cluster.work(
         seconds=4.0, exposed=0.5, waited=0.25, sent_bytes=300.0,
         other=[4.0, 1.0, 0.0, 500.0, 300.0],
@@ -104,7 +105,7 @@ def test_ranks_leave_a_pause_together():
     """No rank counts another's evaluation as its own computing or waiting."""
     events = []
     world = SimpleNamespace(barrier=lambda: events.append("met"))
-    meter = ThroughputMeter(world, exchange=None, prefetcher=None)
+    meter = ThroughputMeter(SimpleNamespace(world=world), prefetcher=None)
     before = meter.stopwatch._started
     with meter.paused():
         events.append("evaluated")

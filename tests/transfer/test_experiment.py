@@ -17,7 +17,8 @@ from mlstm_sentiment.head.head_files import load_head
 from mlstm_sentiment.head.separation import load_areas
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
-from model.inference.weights import LoadedModel, load_model, model_digest, save_model
+from model.inference.tensors import model_digest
+from model.inference.weights import LoadedModel, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
@@ -107,7 +108,7 @@ def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, mo
     def is_full(*arguments):
         raise OSError("no room")
 
-    monkeypatch.setattr(experiment, "save_areas", is_full)  # after weights and description
+    monkeypatch.setattr("transfer.unit_auc.save_areas", is_full)  # after weights and description
     opposite = [replace(part, labels=1 - part.labels, classes=("a", "b")) for part in sets]
     with pytest.raises(OSError, match="no room"):
         run_transfer(loaded, opposite, tmp_path / "out")

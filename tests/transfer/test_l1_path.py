@@ -7,8 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from transfer.l1_path import l1_path
-from transfer.regression import C_GRID
+from transfer.regression import C_GRID, l1_path
 
 
 def one_of(count, units, distance=1.0):

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mlstm_sentiment.errors import InputError
 from tests.transfer.examples import make_examples
-from transfer import l1_path
+from transfer import regression as l1_path
 from transfer.regression import (
     C_GRID,
     Examples,

@@ -177,28 +177,28 @@ def make_optimizers(
     muon_dtype: returns the dtype of Muon's products, on which all ranks agree; called only for
     muon. Raises InputError if the config needs a package or a GPU that is missing.
     """
-    if config.name != "muon":
-        return [_make_optimizer(config.name, list(model.parameters()), config)]
-    from .muon import Muon
+    parameters, optimizers = dict(model.named_parameters()), list[torch.optim.Optimizer]()
+    if config.name == "muon":
+        from .muon import Muon
 
-    # The embedding and the decoder are tables of tokens, not maps between features.
-    parameters = list(model.named_parameters())
-    matrices = [p for name, p in parameters if name.startswith("layers.") and p.ndim == 2]
-    muon = Muon(
-        matrices,
-        dtype=muon_dtype(),
-        lr=0.0,
-        momentum=_MUON_MOMENTUM,
-        weight_decay=config.weight_decay,
-    )
-    of_muon = {id(matrix) for matrix in matrices}
-    rest = [p for _, p in parameters if id(p) not in of_muon]
-    return [muon, _make_optimizer("adamw", rest, config)]
+        # The embedding and the decoder are tables of tokens, not maps between features.
+        names = [n for n, p in parameters.items() if n.startswith("layers.") and p.ndim == 2]
+        optimizers.append(
+            Muon(
+                [parameters.pop(name) for name in names],
+                dtype=muon_dtype(),
+                lr=0.0,
+                momentum=_MUON_MOMENTUM,
+                weight_decay=config.weight_decay,
+            )
+        )
+    return [*optimizers, _make_optimizer(list(parameters.values()), config)]
 
 
 def _make_optimizer(
-    name: str, parameters: Sequence[nn.Parameter], config: OptimConfig
+    parameters: Sequence[nn.Parameter], config: OptimConfig
 ) -> torch.optim.Optimizer:
+    name = "adamw" if config.name == "muon" else config.name
     settings: dict[str, Any] = {"betas": BETAS, "weight_decay": config.weight_decay}
     if config.fused == "apex":
         from .nvidia_apex import make_fused

@@ -25,7 +25,7 @@ from model.state import IGNORED
 
 from .batch import Batch
 from .distributed import World
-from .exchange import Exchange, OptimizerStates
+from .exchange import Exchange
 
 _TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -36,7 +36,7 @@ class AdasumExchange(Exchange):
 
     def __init__(self, parameters: Iterable[nn.Parameter], world: World):
         """Raise InputError unless the ranks are a power of two."""
-        super().__init__(world)
+        super().__init__(world, optimizers_differ=True)
         if world.size & (world.size - 1):
             raise InputError(
                 "parallel.combine adasum combines ranks in pairs, until one is left: start a power "
@@ -44,7 +44,6 @@ class AdasumExchange(Exchange):
             )
         self._weights = [parameter.detach() for parameter in parameters]
         self.adasum = Adasum(world.rank, world.size)
-        self.states = OptimizerStates(world.size, world.rank)
 
     @property
     def sent_bytes(self) -> float:

@@ -1,18 +1,17 @@
-"""The ranks of a run: how they find each other, and the collectives that they use."""
+"""The ranks of a run: the collectives that they use, and decisions that they make together."""
 
+import errno
 import gc
+import json
 import logging
-import math
 import os
-import socket
-import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Literal, NoReturn
+from hashlib import blake2b
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -22,34 +21,30 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
-from mlstm_sentiment.engine.cores import bound_cores, core_numbers, quota
-from mlstm_sentiment.errors import TEMPORARY_FAILURE, InputError, TimeIsUp
-from model.kernels.process import owns_process
+from mlstm_sentiment.errors import InputError, TimeIsUp
+from model.inference.tensors import model_digest
+from model.layers.language_model import LanguageModel
 
-from .launcher import may_restart, print_error
+from .launcher import HOW_TO_LAUNCH, MissingGpu
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
-BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
-_JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
-DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
-_SHARED_STORE = (
-    "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
-    "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
-    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
-)
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
 _COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
 _SECONDS_TO_ASK = 5.0  # between two questions of all ranks whether the time is up
-_LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
+
+_LONGEST_NAME = 256  # bytes of an implementation's name
+# Errors about a path that would occur again on another attempt, unlike a full disk.
+_PERMANENT = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+)
+
+log = logging.getLogger(__name__)
 
 
 def never() -> bool:
     """Return False: the time is not up."""
     return False
-
-
-class MissingGpu(InputError):
-    """A rank has no GPU of its own: the command asks for too many, or one was lost."""
 
 
 class LaneSplit:
@@ -244,16 +239,19 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     _refuse_copies()
     size, rank = _launcher_number("WORLD_SIZE", 1), _launcher_number("RANK", 0)
     if not 0 <= rank < size:
-        raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {_LAUNCH}")
+        raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {HOW_TO_LAUNCH}")
     longest = timedelta(seconds=timeout)
     try:
         chosen = device_of_rank(device, _launcher_number("LOCAL_RANK", 0))
         if size > 1:
-            _join(chosen, longest)
+            from .joining import join
+
+            join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
     except (RuntimeError, MemoryError, MissingGpu) as error:
-        if reason := _temporary(error):
-            _leave_at_once(f"{reason}{' '.join(str(error).split())}")
+        from .joining import leave_if_temporary
+
+        leave_if_temporary(error)
         raise
     finally:
         # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
@@ -270,7 +268,7 @@ def _launcher_number(name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InputError(f"{name} is {text!r}, not a number; {_LAUNCH}") from error
+        raise InputError(f"{name} is {text!r}, not a number; {HOW_TO_LAUNCH}") from error
 
 
 def _refuse_copies() -> None:
@@ -285,144 +283,6 @@ def _refuse_copies() -> None:
                 "...`, or on several nodes one `bash scripts/elastic.sh ... main.py ...` each "
                 f"(docs/elastic.md); if there is only this one, unset {name}"
             )
-
-
-def _join(device: torch.device, timeout: timedelta) -> None:
-    """Join the other ranks, in a store without keys from earlier attempts."""
-    try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=_JOIN))
-    except ValueError as error:
-        wrong = "RANK, MASTER_ADDR or MASTER_PORT is missing or wrong"
-        raise InputError(f"{wrong} ({error}); {_LAUNCH}") from error
-    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
-        if os.environ.get("GROUP_WORLD_SIZE") == "1":  # each node counts its own restarts
-            store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
-        elif rank == 0:
-            logging.getLogger(__name__).warning(_SHARED_STORE)
-    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))  # waits for all ranks
-    _compare_cores(store, rank, size, bound_cores())
-    _share_cores(store, rank, size)
-    backend = dist.get_default_backend_for_device(device)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-
-
-def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
-    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores."""
-    places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
-    texts = _exchange(store, rank, size, "cores", places)
-    owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]
-    own_host, own = owns[rank]
-    sharing = [peer for peer, (host, cores) in enumerate(owns) if host == own_host and cores & own]
-    if len(sharing) > 1 and sharing[0] == rank:
-        logging.getLogger(__name__).warning(
-            "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
-            f"{', '.join(map(str, sharing))} to the same cores of {socket.gethostname()}: unset "
-            "it, or give each rank its own cores (taskset, srun --cpu-bind=cores)"
-        )
-
-
-def _share_cores(store: dist.Store, rank: int, size: int) -> None:
-    """Set the number of threads to this process's part of the cores, unless a number is set.
-
-    torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
-    own default takes all cores in every process, which is worse.
-    """
-    own = sum(1 << core for core in core_numbers())
-    texts = _exchange(store, rank, size, "affinity", f"{_machine()} {own:x}")
-    places = [(machine, int(cores, 16)) for machine, cores in map(str.split, texts)]
-    local_size = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
-    processes = int(local_size) if local_size else None
-    if owns_process() and os.environ.get("OMP_NUM_THREADS", "1") == "1":
-        torch.set_num_threads(own_part(rank, places, processes, quota()))
-
-
-def _machine() -> str:
-    """Return a word that identifies this machine, since host names may not be unique."""
-    with suppress(OSError):
-        return f"{socket.gethostname()}/{BOOT.read_text().strip()}"
-    return socket.gethostname()
-
-
-def own_part(
-    rank: int, places: Sequence[tuple[str, int]], processes: int | None, quota: float
-) -> int:
-    """Return how many cores of its machine a rank gets, at least one.
-
-    A rank's cores are divided evenly among the ranks that may run on them. A rank that is bound to
-    its own cores (taskset, srun --cpu-bind) keeps them all.
-
-    places: each rank's machine, and a bit mask of the cores on which it may run. processes: ranks
-    per machine, if the launcher sets it. quota: CPU time, in cores, for all of a machine's ranks
-    together; infinity if there is no quota.
-    """
-    machine, own = places[rank]
-    neighbours = [cores for peer, cores in places if peer == machine]
-    most = processes or len(neighbours)
-    sharing = sum(bool(cores & own) for cores in neighbours)
-    part = own.bit_count() // min(sharing, most)
-    if math.isfinite(quota):
-        part = min(part, math.ceil(quota) // most)
-    return max(1, part)
-
-
-def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> list[str]:
-    """Return every rank's text under this name, which must not be used twice."""
-    store.set(f"{name}/{rank}", text)
-    keys = [f"{name}/{peer}" for peer in range(size)]
-    store.wait(keys, _JOIN)
-    return [value.decode() for value in store.multi_get(keys)]
-
-
-def _name_of(device: torch.device) -> str:
-    """Return the GPU's unique name, independent of its number in this process."""
-    if device.type != "cuda":
-        return device.type
-    return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
-
-
-def _check_devices(names: Sequence[str]) -> None:
-    """Raise MissingGpu if two ranks have the same GPU, or only some of them have one."""
-    owners: dict[str, int] = {}
-    for rank, name in enumerate(names):
-        owner = owners.setdefault(name, rank)
-        if owner != rank and name != "cpu":
-            raise MissingGpu(
-                f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
-                "machine as it has GPUs (--nproc-per-node), or make only its own visible to each "
-                "process (CUDA_VISIBLE_DEVICES)"
-            )
-    if "cpu" in owners and len(owners) > 1:
-        having = min(rank for name, rank in owners.items() if name != "cpu")
-        raise MissingGpu(
-            f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
-            "start processes only where there are GPUs"
-        )
-
-
-def _temporary(error: Exception) -> str:
-    """Return what to print before an error that may not recur on another attempt; else ""."""
-    text = str(error).lower()
-    of_gloo = any(words in text for words in ("gloo", "caused pair closure"))
-    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and of_gloo):
-        return "lost a peer: "
-    if not may_restart():
-        return ""
-    if isinstance(error, MissingGpu):
-        return "a GPU is missing: "
-    memory = ("can't allocate memory", "out of memory")
-    full = isinstance(error, MemoryError) or any(words in text for words in memory)
-    return "out of memory, to be restarted: " if full else ""
-
-
-def _leave_at_once(line: str) -> NoReturn:
-    """Print the reason and exit immediately, since clean-up code could wait for a lost peer."""
-    print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
-    with suppress(OSError, ValueError):
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
-        time.sleep(DUMP_SECONDS)
-    os._exit(TEMPORARY_FAILURE)
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
@@ -443,3 +303,97 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
         return torch.device("cpu")
     torch.cuda.set_device(chosen)
     return chosen
+
+
+def run_on_main(
+    world: World, act: Callable[[], object], is_time_up: Callable[[], bool] = never
+) -> str:
+    """Run `act` on the main rank only; return its result, as text, on every rank.
+
+    An InputError of `act` is raised on every rank, so that none waits for one that has ended. So is
+    an OSError about a path that cannot be used. If `act` takes long, it calls `world.barrier`
+    between its parts, which restarts the timeout of the other ranks, and says whether one of them
+    has no more time (`is_time_up`). A TimeIsUp of `act` is raised on every rank, too.
+    """
+    if world.size == 1:
+        return _result_of(act)
+    answer: dict[str, Any] = {}
+    if world.is_main:
+        try:
+            answer = {"result": _result_of(act)}
+        except InputError as error:
+            answer = {"refusal": str(error)}
+        except TimeIsUp:
+            answer = {"time_is_up": True}
+    answer = json.loads(_text_from_main(world, json.dumps(answer), is_time_up))
+    if "time_is_up" in answer:
+        raise TimeIsUp
+    if "refusal" in answer:
+        raise InputError(answer["refusal"])
+    return str(answer["result"])
+
+
+def _result_of(act: Callable[[], object]) -> str:
+    """Return the result of `act` as text; InputError for an OSError that would occur again."""
+    try:
+        return str(act())
+    except OSError as error:
+        if error.filename is None or error.errno not in _PERMANENT:
+            raise
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+
+
+def _text_from_main(world: World, text: str, is_time_up: Callable[[], bool]) -> str:
+    """Return the main rank's text, which is ASCII and not empty."""
+    content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
+    size = world.broadcast_int(len(content))
+    while not size:  # 0 is only a barrier: the main rank is still at work
+        size = world.broadcast_int(0, is_time_up())
+    buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
+    dist.broadcast(buffer, src=0)
+    return bytes(buffer.tolist()).decode("ascii")
+
+
+def check_same(world: World, facts: Mapping[str, object]) -> None:
+    """Raise InputError, on every rank, unless all ranks have the same facts as the main rank.
+
+    facts: values by their names in the error, compared by their `repr`.
+    """
+    digests = [blake2b(repr(fact).encode(), digest_size=8).digest() for fact in facts.values()]
+    numbers = [int.from_bytes(digest, "big", signed=True) for digest in digests]
+    by_rank = world.gather(torch.tensor(numbers, device=world.device))  # int64 [ranks, facts]
+    different = (by_rank != by_rank[0]).cpu()
+    if different.any():
+        names = [name for name, differs in zip(facts, different.any(0), strict=True) if differs]
+        ranks = name_ranks(different.any(1).nonzero().flatten().tolist())
+        raise InputError(
+            f"{ranks} and the main rank do not have the same {', '.join(names)}; start all ranks "
+            "with the same command, and give all machines the same files"
+        )
+
+
+def check_same_weights(world: World, model: LanguageModel) -> None:
+    """Raise InputError, on every rank, unless all have the same weights in the same dtype."""
+    if world.size > 1:
+        check_same(world, {"weights": model_digest(model)})
+
+
+def report_implementations(world: World, model: LanguageModel) -> None:
+    """Warn, on the main rank, if some ranks compute the recurrence in another way than it does.
+
+    A rank whose kernels fail to build falls back to a slower implementation, and all others wait
+    for it in every step.
+    """
+    own = model.implementation.encode()[:_LONGEST_NAME].ljust(_LONGEST_NAME)
+    texts = world.gather(torch.tensor(list(own), dtype=torch.uint8, device=world.device))
+    names = [bytes(text).decode(errors="replace").strip() for text in texts.tolist()]
+    for name in sorted({*names} - {names[0]}) if world.is_main else ():
+        ranks = [rank for rank, other in enumerate(names) if other == name]
+        log.warning(
+            f"{name_ranks(ranks)} of {world.size}: the recurrence is {name}, on the main rank "
+            f"{names[0]}; every step waits for the slowest rank"
+        )
+
+
+def name_ranks(ranks: list[int]) -> str:
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -173,10 +173,11 @@ class Exchange:
     leaves: PerGateParameters | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
-    def __init__(self, world: World):
+    def __init__(self, world: World, *, optimizers_differ: bool = False):
         self.world = world
         self.clock = Clock(world.device)  # seconds of only the exchange
-        self.states = OptimizerStates()
+        every = (world.size, world.rank) if optimizers_differ else ()
+        self.states = OptimizerStates(*every)
 
     @property
     def sent_bytes(self) -> float:

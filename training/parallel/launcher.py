@@ -11,6 +11,13 @@ from mlstm_sentiment.errors import WRONG_REQUEST, InputError
 from mlstm_sentiment.files.writer import write_content, write_json
 
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
+HOW_TO_LAUNCH = (
+    "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
+)
+
+
+class MissingGpu(InputError):
+    """A rank has no GPU of its own: the command asks for too many, or one was lost."""
 
 
 def is_launched() -> bool:

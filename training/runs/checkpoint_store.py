@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mlstm_sentiment.bounds import NonNegativeInt, fill
-from mlstm_sentiment.errors import InputError, NewerFormat
+from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import (
     check_format_version,
     flush_folder,
@@ -28,16 +28,13 @@ from mlstm_sentiment.files.storage import (
     step_of,
     whole_folder,
 )
-from mlstm_sentiment.files.tensors import GET_AGAIN
 from mlstm_sentiment.files.writer import check_unchanged, write_json
-from model.inference.tensors import check_not_negative, check_tensors, load_tensors
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 
 GROUP_STEP = "group_step"
-_NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
-_DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
+DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
 
 log = logging.getLogger(__name__)
 
@@ -128,29 +125,6 @@ def newest_step(checkpoints: Path) -> int:
     return max(map(step_of, step_folders(checkpoints)), default=0)
 
 
-@contextmanager
-def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
-    """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
-    try:
-        yield
-    except NewerFormat:  # not damaged
-        raise
-    except InputError as error:
-        own = step_folders(checkpoint.parent)
-        if checkpoint != own[0]:
-            advice = f"remove {checkpoint} to continue from the one before"
-        else:
-            run = checkpoint.parent.parent
-            begin = f"a new run with --train.start_from {run} begins with its model"
-            advice = if_alone or f"no earlier checkpoint is left; {begin}"
-        raise InputError(f"{str(error).removesuffix(GET_AGAIN)}; {advice}") from error
-
-
-def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
-    """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
-    module.load_state_dict(load_tensors(path, module.state_dict(), authority=authority))
-
-
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
     """Return the optimisers' tensors by name: the parameter's index, a dot, the tensor's name.
 
@@ -162,39 +136,20 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
         _create_state(optimizer)
     # A number may be a view of many; safetensors needs separate memory.
     tensors = {
-        name: value if value.ndim else value.clone() for name, value in _named_tensors(optimizers)
+        name: value if value.ndim else value.clone() for name, value in named_tensors(optimizers)
     }
-    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+    for first, optimizer in zip(first_indices(optimizers), optimizers, strict=True):
         group = optimizer.param_groups[0]
         if "step" in group:
             tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(group["step"])
     return tensors
 
 
-def restore_optimizers(optimizers: Sequence[torch.optim.Optimizer], path: Path) -> None:
-    """Restore the tensors that `flatten_optimizers` returned; the optimisers keep their settings.
-
-    Raises InputError if the file's do not fit these optimisers: a kernel would read and write
-    beyond a tensor that is too small.
-    """
-    expected = flatten_optimizers(optimizers)
-    saved = load_tensors(path, expected)
-    needed = {name: t for name, t in saved.items() if name.split(".")[-1] not in _DISPLAY_ONLY}
-    check_tensors(path, needed, expected, "the optimiser has")
-    never_negative = {name for name in needed if name.split(".")[-1] in _NEVER_NEGATIVE}
-    check_not_negative(path, needed, never_negative)
-    for name, tensor in _named_tensors(optimizers):
-        tensor.copy_(needed[name])
-    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
-        if "step" in optimizer.param_groups[0]:
-            optimizer.param_groups[0]["step"] = int(needed[f"{first}.{GROUP_STEP}"])
-
-
-def _named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
-    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+def named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+    for first, optimizer in zip(first_indices(optimizers), optimizers, strict=True):
         for index, entries in optimizer.state_dict()["state"].items():
             for name, value in entries.items():
-                if isinstance(value, Tensor) and name not in _DISPLAY_ONLY:
+                if isinstance(value, Tensor) and name not in DISPLAY_ONLY:
                     yield f"{first + index}.{name}", value
 
 
@@ -212,7 +167,7 @@ def _create_state(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     optimizer.step()
-    for _, tensor in _named_tensors([optimizer]):
+    for _, tensor in named_tensors([optimizer]):
         tensor.zero_()
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
@@ -222,6 +177,6 @@ def _create_state(optimizer: torch.optim.Optimizer) -> None:
         parameter.grad = gradient
 
 
-def _first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
+def first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
     counts = [sum(len(group["params"]) for group in o.param_groups) for o in optimizers]
     return [0, *accumulate(counts[:-1])]

@@ -58,16 +58,11 @@ class FinetuningConfig(HeadsConfig):
     """Largest norm of the gradient."""
     window: PositiveInt = 512
     """Gradients flow through this many tokens at the end of a text; all of the text is read."""
-    lm_weight: NonNegativeFloat = 0.0
-    """Weight of the language model's loss on the same texts (nats per token); Kant et al. 2018
-    took 0.02."""
     seed: Annotated[int, Bound(min=0, below=2**32)] = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.freeze and self.lm_weight:
-            raise InputError("freeze leaves nothing for lm_weight to change")
         unused = [n for n in _ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
             raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")

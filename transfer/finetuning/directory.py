@@ -14,23 +14,22 @@ from mlstm_sentiment.files.shipped import MODEL_FILES, WEIGHTS_FILE
 from mlstm_sentiment.files.storage import inside, step_folder, whole_folder
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import CLASSIFIER_FILES, FOLDER, save_head
-from model.inference.tensors import save_tensors
-from model.inference.weights import LoadedModel, model_digest, save_model
+from model.inference.tensors import model_digest, save_model, save_tensors
+from model.inference.weights import LoadedModel
 from training.runs.checkpoint_store import (
     CheckpointStore,
-    advice_if_damaged,
     flatten_optimizers,
     newest_step,
     optimizer_file,
-    restore_optimizers,
-    restore_weights,
 )
-from training.runs.rows import keep_rows, read_rows
+from training.runs.restoring import advice_if_damaged, restore_optimizers, restore_weights
 from training.runs.run_directory import (
     HEADS_FILE,
     RunDirectory,
+    keep_rows,
     lock_new_run,
     lock_run,
+    read_rows,
     read_toml,
     save_toml,
 )

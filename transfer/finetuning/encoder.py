@@ -7,7 +7,6 @@ text's features do not depend on the others.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,32 +17,23 @@ from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import ragged_batches
 from model.inference.features import features_in_order
 from model.kernels.triton.graphs import without_graphs
-from model.layers.cross_entropy import linear_cross_entropy
 from model.layers.language_model import LanguageModel, Weights
-from model.state import IGNORED, State
+from model.state import State
 
 BLOCK = 128  # tokens per call without a gradient
-
-
-class Encoded(NamedTuple):
-    """The result of reading a batch of texts."""
-
-    features: Tensor  # [B, F], in the order given
-    nats: Tensor  # summed over all predicted tokens; zero unless asked for
-    tokens: int  # how many tokens were predicted
 
 
 class LearningEncoder:
     """A model that learns while it reads; the features are the final cell states."""
 
-    def __init__(self, model: LanguageModel, window: int, *, predicts: bool):
-        self.model, self.window, self.predicts = model, window, predicts
+    def __init__(self, model: LanguageModel, window: int):
+        self.model, self.window = model, window
 
-    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
-        """Read sequences[rows], tokens [n] each."""
+    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Tensor:
+        """Return the features [B, F] of sequences[rows], tokens [n] each."""
         texts = [sequences[row] for row in rows]
         with without_graphs():  # captured graphs are for a few recurring sizes
-            return encode(texts, self.model, self.window, self.predicts)
+            return encode(texts, self.model, self.window)
 
     def features(
         self,
@@ -64,9 +54,8 @@ class FrozenEncoder:
         self._compute, self._device = compute, device
         self._cache: dict[str, np.ndarray] = {}
 
-    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
-        features = torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
-        return Encoded(features, features.new_zeros(()), 0)
+    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Tensor:
+        return torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
 
     def features(
         self,
@@ -100,12 +89,10 @@ def read_features(
         return features_in_order(model, sequences, advance=advance)
 
 
-def encode(
-    sequences: Sequence[np.ndarray], model: LanguageModel, window: int, predicts: bool
-) -> Encoded:
-    """Read sequences, tokens [n] each, from the zero state; gradients flow back `window` tokens.
+def encode(sequences: Sequence[np.ndarray], model: LanguageModel, window: int) -> Tensor:
+    """Return the features [B, F] of sequences, tokens [n] each, in the order given.
 
-    predicts: also score every token of the window but its first.
+    They are read from the zero state; gradients flow back `window` tokens.
     """
     weights = model.prepare_weights()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
@@ -113,12 +100,10 @@ def encode(
     if any(starts):
         heads = [sequence[:start] for sequence, start in zip(sequences, starts, strict=True)]
         with torch.no_grad():
-            state, _ = _read(heads, model, weights, state, BLOCK)
+            state = _read(heads, model, weights, state, BLOCK)
     tails = [sequence[start:] for sequence, start in zip(sequences, starts, strict=True)]
-    state, nats = _read(tails, model, weights, state, window, predicts)
-    features = state.features("cell")[-1]
-    features = features.to(torch.promote_types(features.dtype, torch.float32))
-    return Encoded(features, nats, sum(len(tail[1:]) for tail in tails if predicts))
+    features = _read(tails, model, weights, state, window).features("cell")[-1]
+    return features.to(torch.promote_types(features.dtype, torch.float32))
 
 
 def _read(
@@ -127,30 +112,16 @@ def _read(
     weights: Weights,
     state: State,
     block: int,
-    predicts: bool = False,
-) -> tuple[State, Tensor]:
-    """Return every row's state after its last token, and the cost of predicting."""
+) -> State:
+    """Return every row's state after its last token."""
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)
     state = state.select(order)
-    nats = weights.b_out.new_zeros(())
     ended: list[State] = []  # the shortest rows first
     for start, stop, active in batch.spans:
         if active < state.lanes:
             ended.append(state.select(slice(active, None)))
         rows = [sequences[row] for row in batch.indices[:active]]
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
-        h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
-        if predicts:
-            flat = _targets(rows, start, stop).t().flatten().to(order.device)
-            nats = nats + linear_cross_entropy(h.flatten(0, 1), weights.w_out, weights.b_out, flat)
-    return State.join([state, *reversed(ended)]).select(torch.argsort(order)), nats
-
-
-def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:
-    """Return the token after each of start to stop, [B, T]; a text's last token has none."""
-    targets = np.full((len(rows), stop - start), IGNORED, dtype=np.int64)
-    for target, row in zip(targets, rows, strict=True):
-        following = row[start + 1 : stop + 1]
-        target[: len(following)] = following
-    return torch.from_numpy(targets)
+        _, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
+    return State.join([state, *reversed(ended)]).select(torch.argsort(order))

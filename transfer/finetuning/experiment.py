@@ -15,17 +15,16 @@ from data_utils.labelled import LabelledSet
 from mlstm_sentiment.errors import TimeIsUp
 from mlstm_sentiment.files.writer import write_atomically, write_json
 from mlstm_sentiment.head.head_files import FOLDER, load_fitted
-from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
-from training.runs.rows import RowWriter
+from training.runs.run_directory import RowWriter
 from training.runs.signals import StopRequest
 
 from ..experiment import describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
 from ..regression import SPLITS
-from ..unit_auc import per_unit_auc, per_unit_limit
+from ..unit_auc import save_units
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder, read_features
@@ -94,7 +93,7 @@ def make_finetuner(
         for name, texts in (("train", task.train), ("val", task.val)):
             encoder.features(name, texts)
     else:
-        encoder = LearningEncoder(model, config.window, predicts=config.lm_weight > 0)
+        encoder = LearningEncoder(model, config.window)
     return Finetuner(model, heads, encoder, task, config)
 
 
@@ -172,9 +171,7 @@ def describe(
     }
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
-    areas = per_unit_auc(features["val"], parts["val"].labels, units)
-    limits = per_unit_limit(features["val"], units)
-    save_areas(directory.model / FOLDER, areas, limits)
+    save_units(directory.model / FOLDER, features["val"], parts["val"].labels, units)
     write_atomically(directory.choices, lambda path: _save_arrays(path, choices), "a transfer")
     return {
         "classes": list(fitted.classes),

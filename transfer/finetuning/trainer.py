@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,24 +46,14 @@ class FinetuningProgress(Progress):
     best_epoch: NonNegativeInt = 0  # counted from 1; 0: none yet
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
-    nats: float = 0.0  # of the language model's loss, over the epoch so far
-    symbols: NonNegativeInt = 0  # how many tokens `nats` sums over
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
     lacks_evaluation: bool = False  # the epoch that ended with this step
-
-    @classmethod
-    def from_json(cls, content: object, step: int, path: Path) -> Self:
-        if isinstance(content, dict):
-            content = {"lacks_evaluation": False, **content}  # older checkpoints do not have it
-        return super().from_json(content, step, path)
 
 
 class Step(NamedTuple):
     """The result of a learning step."""
 
     loss: float  # of the heads
-    nats: float  # of the language model's loss, summed
-    tokens: int  # how many tokens `nats` sums over
     gradient_norm: float  # before clipping
 
 
@@ -82,7 +71,7 @@ class Finetuner:
         self.model, self.heads, self.encoder = model.eval(), heads, encoder
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
-        learning = [] if config.freeze else _learning_parameters(model, config)
+        learning = [] if config.freeze else _learning_parameters(model)
         model.requires_grad_(False)
         for parameter in learning:
             parameter.requires_grad_(True)
@@ -165,20 +154,14 @@ class Finetuner:
         rate = self.schedule.rate(self.progress.step)
         set_learning_rate([self.optimizer], rate * fraction)
         self.optimizer.zero_grad(set_to_none=True)
-        encoded = self.encoder.encode(self.task.train, rows)
+        features = self.encoder.encode(self.task.train, rows)
         with _dropout_of(self.config.seed, self.progress.step):
-            logits = self.heads.train()(encoded.features)  # [B, K, C]
+            logits = self.heads.train()(features)  # [B, K, C]
         loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
-        total = loss
-        if encoded.tokens:
-            total = loss + self.config.lm_weight * encoded.nats / encoded.tokens
-        (total * fraction).backward()
-        norm = self._update()
-        step = Step(loss.item(), encoded.nats.item(), encoded.tokens, norm)
+        (loss * fraction).backward()
+        step = Step(loss.item(), self._update())
         progress = self.progress
         progress.head_loss += step.loss
-        progress.nats += step.nats
-        progress.symbols += step.tokens
         progress.step += 1
         return step
 
@@ -206,13 +189,10 @@ class Finetuner:
             tuned = self.tuned(tuned.thresholds, self._features_of_train().cpu())
         row: dict[str, Any] = {"epoch": len(self.history) + 1, "step": progress.step}
         row["train_loss"] = progress.head_loss / self.epoch_steps
-        if progress.symbols:
-            row["train_bits_per_symbol"] = progress.nats / progress.symbols / float(np.log(2))
         row |= {f"val_{name}": metrics[name] for name in metrics}
         row["thresholds"] = list(tuned.threshold_of_each)
         self.history.append(row)
-        progress.head_loss, progress.nats, progress.symbols = 0.0, 0.0, 0
-        progress.lacks_evaluation = False
+        progress.head_loss, progress.lacks_evaluation = 0.0, False
         if is_best:
             progress.best_epoch, progress.best_value = row["epoch"], value
         return tuned if is_best else None
@@ -300,9 +280,7 @@ def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, truth)
 
 
-def _learning_parameters(model: LanguageModel, config: FinetuningConfig) -> list[nn.Parameter]:
-    """Return what learns under the heads, from the top down; the decoder if its loss counts."""
-    top, *below = reversed(model.layers)
-    decoder = model.decoder.parameters() if config.lm_weight else ()
-    lower = (parameter for layer in below for parameter in layer.parameters())
-    return [*top.parameters(), *decoder, *lower, *model.embedding.parameters()]
+def _learning_parameters(model: LanguageModel) -> list[nn.Parameter]:
+    """Return what learns under the heads, from the top down."""
+    layers = [parameter for layer in reversed(model.layers) for parameter in layer.parameters()]
+    return [*layers, *model.embedding.parameters()]

@@ -17,7 +17,6 @@ from mlstm_sentiment.files.writer import write_json
 from ..experiment import (
     describe_model,
     describe_task,
-    fit_transfer,
     measure_baselines,
     only_writer_of,
 )
@@ -59,7 +58,7 @@ def run_study(
     counts = _check_study(loaded, sets, options)
     with only_writer_of(output):
         cache = FeatureCache(output / "features")
-        transfer = fit_transfer(loaded, sets, cache)
+        transfer = Transfer.fitted(cache.examples(loaded, sets))
         train, val, test = transfer.examples
         unit = transfer.neuron.index if options.neuron is None else options.neuron
         ranking = rank_units(train, transfer.regression)

@@ -17,7 +17,7 @@ from torch import Tensor
 from mlstm_sentiment.errors import InputError
 from model.inference.features import read
 from model.inference.tensors import check_finite
-from model.kernels.process import follow_quota
+from model.kernels.cores import follow_quota
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from configs.options import TOUR
 from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
-from training.runs.rows import read_rows
+from training.runs.run_directory import read_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 EVALUATIONS = 4  # per run

@@ -25,7 +25,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from model.inference.features import features_in_order
 from model.inference.weights import load_model
-from model.kernels.process import own_process
+from model.kernels.cores import own_process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers.optim import OptimConfig

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from data_utils import corpus
-from data_utils.corpus import META_FILE, check_corpus, open_corpus
-from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.corpus import META_FILE, open_corpus
+from data_utils.preparation.preparation import Preparation, check_corpus, prepare_corpus
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from tests.data_utils.splits import write_texts

@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from data_utils.corpus import SPLITS, check_corpus, open_corpus
+from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation, vocabulary
-from data_utils.preparation.preparation import PieceSizes, Preparation
+from data_utils.preparation.preparation import PieceSizes, Preparation, check_corpus
 from data_utils.preparation.runs import _write_run
 from data_utils.preparation.vocabulary import (
     TrainText,

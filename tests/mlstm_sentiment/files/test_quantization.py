@@ -25,10 +25,11 @@ from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.features import features_in_order
-from model.inference.tensors import load_tensors, save_tensors
+from model.inference.tensors import save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
+from training.runs.restoring import load_tensors
 
 
 def shapes_of(tensors):

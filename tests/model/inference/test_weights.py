@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES, SHIPPED_MODELS, find_model
 from mlstm_sentiment.text.profiles import text_profile
-from model.inference.tensors import save_tensors
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.tensors import model_digest, save_tensors
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 
 

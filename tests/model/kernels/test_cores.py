@@ -11,7 +11,7 @@ import torch
 
 from mlstm_sentiment.engine import cores
 from model.inference.weights import load_model
-from model.kernels import process
+from model.kernels import cores as process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from tests.support.runs import ROOT
@@ -170,7 +170,7 @@ PROGRAM = """
 import sys
 import torch
 from mlstm_sentiment.engine import cores
-from model.kernels import process
+from model.kernels import cores as process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 process.own_process()

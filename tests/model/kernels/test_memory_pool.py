@@ -14,7 +14,6 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import EPS, error
-from training.objective import Objective
 
 
 class CountingPool(MemoryPool):
@@ -41,7 +40,7 @@ def test_later_steps_map_nothing_new(tiles, dtype, layers, monkeypatch, recycle_
     for step in range(6):
         if step == 3:
             pool.new = 0
-        nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], model.initial_state(16))
+        nats, _ = model.loss(tokens[:, :-1], tokens[:, 1:], model.initial_state(16))
         nats.backward()
         model.zero_grad()
     assert pool.new == 0

@@ -17,7 +17,6 @@ from model.state import State
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.kernels.compiled import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.layers.windows import EPS
-from training.objective import Objective
 
 T, B, H = 5, 3, 12
 
@@ -96,7 +95,7 @@ def readiness(model):
 def gradients_of(model, leaves=None):
     tokens = torch.randint(0, 256, (B, T + 1), generator=torch.Generator().manual_seed(0))
     state = model.initial_state(B)
-    nats, _ = Objective(model)(tokens[:, :-1], tokens[:, 1:], state, leaves=leaves)
+    nats, _ = model.loss(tokens[:, :-1], tokens[:, 1:], state, leaves=leaves)
     model.zero_grad()
     nats.backward()
     return {name: p.grad for name, p in model.named_parameters()}

@@ -6,7 +6,6 @@ import torch
 from model.layers.language_model import build_model
 from model.state import look_up
 from tests.support.cells import config_of
-from training.objective import Objective
 
 T, B = 64, 64  # 4,096 tokens of 4 kinds
 CELLS = ("mlstm", "lstm", "gru", "transformer")
@@ -27,7 +26,7 @@ def gradient_of_embedding(cell, vocabulary_size, dtype):
     shape = {"hidden_size": 8, "embedding_size": 6, "vocabulary_size": vocabulary_size, "heads": 2}
     model = build_model(config_of(cell, **shape), seed=0, compute_dtype=dtype)
     tokens = torch.randint(0, 4, (T + 1, B), generator=torch.Generator().manual_seed(1))
-    cost, _ = Objective(model)(tokens[:-1].t(), tokens[1:].t(), model.initial_state(B))
+    cost, _ = model.loss(tokens[:-1].t(), tokens[1:].t(), model.initial_state(B))
     cost.backward()
     return model.embedding.weight.grad.double()
 

@@ -137,10 +137,9 @@ def test_the_state_of_every_rank_is_saved_and_resumes_exactly(ranks):
 
 def test_the_papers_rule_uses_the_lanes_of_one_rank():
     trainer = make_trainer(lanes=64, lr=None)
-    whole = trainer.schedule.rate(0)
-    trainer.exchange = AdasumExchange(trainer.model.parameters(), World(0, 4, CPU))
-    assert trainer.schedule.rate(0) == whole / 4
-    assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4
+    exchange = AdasumExchange(trainer.model.parameters(), World(0, 4, CPU))
+    assert exchange.lanes_averaged(64) == 16
+    assert make_trainer(lanes=16, lr=None).schedule.rate(0) == trainer.schedule.rate(0) / 4
 
 
 def test_main_refuses_another_number_of_ranks(tmp_path, run_here):

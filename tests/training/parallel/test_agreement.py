@@ -13,14 +13,14 @@ from model.kernels.amx import library
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training import precision
-from training.parallel import agreement
-from training.parallel.agreement import (
+from training.parallel import distributed as agreement
+from training.parallel.distributed import (
+    World,
     check_same,
     check_same_weights,
     report_implementations,
     run_on_main,
 )
-from training.parallel.distributed import World
 from training.precision import agreed_muon_dtype, agreed_precision
 
 CPU = torch.device("cpu")

@@ -14,16 +14,11 @@ import torch
 import torch.distributed as dist
 
 from mlstm_sentiment.errors import InputError
-from training.parallel import distributed
-from training.parallel.distributed import (
-    AsyncFlags,
-    MissingGpu,
-    World,
-    device_of_rank,
-    launched,
-    own_part,
-)
+from training.parallel import distributed, joining
+from training.parallel.distributed import AsyncFlags, World, device_of_rank, launched
 from training.parallel.exchange import OptimizerStates
+from training.parallel.joining import own_part
+from training.parallel.launcher import MissingGpu
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -51,8 +46,8 @@ def devices_of(show_gpus, ranks, device="auto"):
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
         devices.append(device_of_rank(device, local_rank=rank))
-        names.append(distributed._name_of(devices[-1]))
-    distributed._check_devices(names)
+        names.append(joining._name_of(devices[-1]))
+    joining._check_devices(names)
     return devices
 
 
@@ -112,7 +107,7 @@ def leaving(monkeypatch):
     def start(device, **environment):
         monkeypatch.setattr(os, "_exit", leave)
         monkeypatch.setattr(distributed, "device_of_rank", lambda *args: device)
-        monkeypatch.setattr(distributed, "_join", lambda *args: None)
+        monkeypatch.setattr(joining, "join", lambda *args: None)
         for name, value in environment.items():
             monkeypatch.setenv(name, str(value))
 
@@ -147,7 +142,7 @@ def test_ranks_that_openmp_binds_to_the_same_cores_are_reported_once(cores, warn
     store = dist.HashStore()
     with ThreadPoolExecutor(len(cores)) as ranks:
         for rank, bound in enumerate(cores):
-            ranks.submit(distributed._compare_cores, store, rank, len(cores), bound)
+            ranks.submit(joining._compare_cores, store, rank, len(cores), bound)
     named = [re.search(r"ranks [0-9, ]* to", line).group() for line in caplog.messages]
     assert sorted(named) == warnings
 
@@ -160,14 +155,14 @@ def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for name, value in ({"LOCAL_WORLD_SIZE": "2"} | said).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(distributed, "core_numbers", lambda: set(range(6)))
-    monkeypatch.setattr(distributed, "quota", lambda: inf)
-    monkeypatch.setattr(distributed, "owns_process", lambda: True)
+    monkeypatch.setattr(joining, "core_numbers", lambda: set(range(6)))
+    monkeypatch.setattr(joining, "quota", lambda: inf)
+    monkeypatch.setattr(joining, "owns_process", lambda: True)
     chosen = []
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     store = dist.HashStore()
     with ThreadPoolExecutor(2) as ranks:
-        list(ranks.map(lambda rank: distributed._share_cores(store, rank, 2), range(2)))
+        list(ranks.map(lambda rank: joining._share_cores(store, rank, 2), range(2)))
     assert chosen == ([threads] * 2 if threads == 3 else [])
 
 
@@ -204,11 +199,11 @@ def test_machines_of_one_name_are_distinguished(monkeypatch, tmp_path):
     names = set()
     for boot in ("one", "other"):
         (tmp_path / boot).write_text(f"{boot}\n")
-        monkeypatch.setattr(distributed, "BOOT", tmp_path / boot)
-        names.add(distributed._machine())
+        monkeypatch.setattr(joining, "BOOT", tmp_path / boot)
+        names.add(joining._machine())
     assert len(names) == 2
-    monkeypatch.setattr(distributed, "BOOT", tmp_path / "absent")
-    assert distributed._machine() == socket.gethostname()
+    monkeypatch.setattr(joining, "BOOT", tmp_path / "absent")
+    assert joining._machine() == socket.gethostname()
 
 
 @pytest.mark.parametrize(
@@ -301,12 +296,12 @@ def test_an_incomplete_environment_is_refused(environment, said, monkeypatch):
 
 def test_a_flight_recorder_that_was_asked_for_has_time_to_be_written(monkeypatch):
     slept = []
-    monkeypatch.setattr(distributed.time, "sleep", slept.append)
+    monkeypatch.setattr(joining.time, "sleep", slept.append)
     monkeypatch.setattr(os, "_exit", lambda code: None)
-    for value, expected in ((None, []), ("0", []), ("1", [distributed.DUMP_SECONDS])):
+    for value, expected in ((None, []), ("0", []), ("1", [joining.DUMP_SECONDS])):
         if value is not None:
             monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", value)
-        distributed._leave_at_once("lost a peer")
+        joining._leave_at_once("lost a peer")
         assert slept == expected
 
 

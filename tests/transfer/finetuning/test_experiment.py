@@ -22,14 +22,14 @@ from mlstm_sentiment.head.head_files import find_classifier
 from mlstm_sentiment.head.separation import load_areas
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.tensors import model_digest
+from model.inference.weights import load_model, save_model
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.folders import contents
 from tests.support.terminal import Terminal
 from tests.support.trainers import ALONE
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
-from training.runs.rows import read_rows
-from training.runs.run_directory import save_toml
+from training.runs.run_directory import read_rows, save_toml
 from transfer.features import FeatureCache
 from transfer.finetuning import experiment
 from transfer.finetuning.config import FinetuningConfig
@@ -77,7 +77,7 @@ def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(folder, tmp_path):
 
 
 def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
-    results = run(folder, tmp_path / "out", heads_per_class=3, lm_weight=0.02, window=8)
+    results = run(folder, tmp_path / "out", heads_per_class=3, window=8)
     assert json.loads((tmp_path / "out/results.json").read_text()) == json.loads(
         json.dumps(results)
     )
@@ -90,7 +90,6 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     assert results["best_epoch"] == 1 + int(np.argmax(values))
     assert results["thresholds"] == history[results["best_epoch"] - 1]["thresholds"]
     assert history[-1]["train_loss"] < history[0]["train_loss"]
-    assert 0 < history[0]["train_bits_per_symbol"] < 16
     classifier = SentimentClassifier.from_pretrained(tmp_path / "out")
     labels = classifier.predict(SEVERAL[2].texts)
     whole = (labels == SEVERAL[2].labels).all(1).mean()
@@ -135,8 +134,7 @@ def bytes_of(folder):
 
 @pytest.mark.parametrize("freeze", [False, True])
 def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze):
-    learning = {"freeze": True} if freeze else {"lm_weight": 0.02}
-    settings = {"epochs": 3, "dropout": 0.3, "heads_per_class": 2, **learning}
+    settings = {"epochs": 3, "dropout": 0.3, "heads_per_class": 2, "freeze": freeze}
     run(folder, tmp_path / "whole", **settings)
     assert run(folder, tmp_path / "cut", stop=StopAfter(4), **settings) is None
     assert not (tmp_path / "cut/results.json").exists()
@@ -242,9 +240,8 @@ def checkpoints(folder, tmp_path):
 @pytest.fixture
 def tuner(folder, tmp_path):
     """A tuner whose checkpoint after 2 steps lies in out/checkpoint."""
-    learning = {"lm_weight": 0.02}
-    assert run(folder, tmp_path / "out", stop=StopAfter(2), **learning) is None
-    config = FinetuningConfig(**SETTINGS, **learning)
+    assert run(folder, tmp_path / "out", stop=StopAfter(2)) is None
+    config = FinetuningConfig(**SETTINGS)
     loaded, cache = load_model(folder), FeatureCache(tmp_path / "features")
     task = make_task(loaded, *SEVERAL[:2])
     return experiment.make_finetuner(loaded, task, config, experiment.CPU, cache)

@@ -8,7 +8,8 @@ from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head_files import own_classifier, save_head
 from mlstm_sentiment.text.profiles import text_profile
-from model.inference.weights import load_model, model_digest, save_model
+from model.inference.tensors import model_digest
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from transfer.finetuning.heads import HeadsConfig, build_heads

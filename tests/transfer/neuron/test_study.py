@@ -20,7 +20,6 @@ from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.mlstm_sentiment.pages.hostile import NASTY
 from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
-from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
 from transfer.neuron.report import FIGURES, accuracies_of, write_figures
@@ -167,7 +166,7 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
         monkeypatch.setattr(neuron_study, part, note)
     first, folder, loaded = studied
     folder = shutil.copytree(folder, tmp_path / "study")
-    examples = featurize_sets(loaded, sets, FeatureCache(folder / "features"))
+    examples = FeatureCache(folder / "features").examples(loaded, sets)
     fits = [fit_regression(*(p.units([u]) for p in examples[:2])) for u in range(12)]
     alone = first["alone"]["c"], first["alone"]["val_accuracy"]
     unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != alone)
