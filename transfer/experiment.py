@@ -29,9 +29,9 @@ from mlstm_sentiment.head.head_files import (
     FORMAT_VERSION,
     classifier_in,
     read_description,
+    save_areas,
     save_head,
 )
-from mlstm_sentiment.head.separation import save_areas
 from mlstm_sentiment.head.steps import Affine, OneVsRest, Sigmoid
 from model.inference.weights import untrained_like
 from model.layers.language_model import layer_of, parameter_count

@@ -86,7 +86,7 @@ def run(options: Options) -> None:
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output, kind="a heatmap")
 
-    from ..units.sentiment_traces import sentiment_traces
+    from ..units.unit_traces import sentiment_traces
 
     loaded = options.load_model()
     traces = sentiment_traces(

@@ -10,10 +10,17 @@ import numpy as np
 
 from ..bounds import fill
 from ..errors import InputError
-from ..files.quantization import SCALE, is_quantized, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import Shape, check_finite, read_floats
+from ..files.tensors import (
+    SCALE,
+    Shape,
+    check_finite,
+    is_quantized,
+    quantized_shapes,
+    read_floats,
+    unpack,
+)
 from ..files.tokenizers import load_tokenizer
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import Tokenizer

@@ -20,7 +20,7 @@ from ..engine.request import Familiarity
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import as_floats, read_arrays, write_arrays
+from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
 from .old_formats import NGRAMS_FILE, load_old
@@ -245,3 +245,26 @@ def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None =
         )
     fix = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
     return load_fitted(loaded, folder, fix)
+
+
+_AREAS, _LIMITS = "areas", "limits"
+CHANCE = 0.5  # the AUC of a unit that does not separate the classes
+
+
+def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray | None = None) -> None:
+    """Write the AUC and the limit of each unit of a model, [H], into its classifier's folder."""
+    arrays = {_AREAS: areas} if limits is None else {_AREAS: areas, _LIMITS: limits}
+    named = {name: np.asarray(each, np.float32) for name, each in arrays.items()}
+    write_arrays(folder / AREAS_FILE, named)
+
+
+def load_areas(
+    folder: Path | None, hidden_size: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Read the AUC and the limit of each unit, float32 [H]; None for what the folder lacks."""
+    path = None if folder is None else folder / AREAS_FILE
+    if path is None or not path.is_file():
+        return None, None
+    shape = (hidden_size,)
+    floats = read_floats(path, {_AREAS: shape}, {_LIMITS: shape})  # earlier files have no limits
+    return floats[_AREAS], floats.get(_LIMITS)

@@ -19,9 +19,22 @@ from ..errors import InputError, checked_whole
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.tensors import read_arrays, read_floats
 from .head import THRESHOLD, Head, HeadUnit, check_class_names, checked_between
-from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_steps
 from .ngrams import LARGEST, MOST_BUCKETS
-from .steps import Affine, Calibration, Neutral, Ngrams, OneVsRest, Sigmoid, Softmax, Step
+from .steps import (
+    STAR_POOLING,
+    STAR_STATE,
+    STAR_WEIGHTS,
+    Affine,
+    Calibration,
+    Neutral,
+    Ngrams,
+    OneVsRest,
+    Sigmoid,
+    Softmax,
+    Step,
+    star_steps,
+    tuned_steps,
+)
 
 _WEIGHTS_FILE, NGRAMS_FILE = "classifier.safetensors", "ngrams.safetensors"
 _HEADS, _POOLED, _STARS, _NGRAMS, _NEUTRAL = 3, 4, 5, 6, 7  # format versions

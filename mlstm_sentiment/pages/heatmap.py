@@ -17,8 +17,7 @@ from ..errors import InputError
 from ..files.writer import write_content, write_json
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
-from ..units.sentiment_traces import sentiment_traces
-from ..units.unit_traces import UnitTrace, UnitTraces
+from ..units.unit_traces import UnitTrace, UnitTraces, sentiment_traces
 from .page import (
     PALETTES,
     Palette,

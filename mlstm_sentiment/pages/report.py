@@ -26,8 +26,7 @@ from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
-from ..units.sentiment_traces import orientation_of
-from ..units.unit_traces import read_texts
+from ..units.unit_traces import orientation_of, read_texts
 from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
 from .heatmap import letters
 from .page import as_utf8, fill, page_style, script_digest

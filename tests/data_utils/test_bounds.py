@@ -13,11 +13,10 @@ import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.compression import _zstandard
-from mlstm_sentiment.reading.inputs import LONGEST_RECORD
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD, _zstandard
 from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
 from mlstm_sentiment.reading.row_files import RowWriter
-from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.source import ArrivingLines, ArrivingRecords, kind_of
 from tests.data_utils.splits import reviews_in
 
 PIECE = 1 << 24

@@ -14,8 +14,7 @@ import torch
 from data_utils.labelled import LabelledSet
 from mlstm_sentiment.errors import TimeIsUp
 from mlstm_sentiment.files.writer import write_atomically, write_json
-from mlstm_sentiment.head.head_files import FOLDER, load_fitted
-from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.head.head_files import FOLDER, load_fitted, save_areas
 from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
 from training.runs.rows import RowWriter

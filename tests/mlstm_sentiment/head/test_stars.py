@@ -11,8 +11,13 @@ from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.head_files import save_head
-from mlstm_sentiment.head.kinds import STAR_POOLING, STAR_STATE
-from mlstm_sentiment.head.steps import Language, Neutral, positive_log_odds
+from mlstm_sentiment.head.steps import (
+    STAR_POOLING,
+    STAR_STATE,
+    Language,
+    Neutral,
+    positive_log_odds,
+)
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.weights import LoadedModel, load_model, model_digest, save_model

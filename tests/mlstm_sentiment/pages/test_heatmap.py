@@ -21,8 +21,14 @@ from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, as_json, check_outp
 from mlstm_sentiment.pages.page import MIDDLE, PALETTES, background, page_style
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.units.sentiment_traces import orientation_of, sentiment_traces
-from mlstm_sentiment.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
+from mlstm_sentiment.units.unit_traces import (
+    UnitTrace,
+    UnitTraces,
+    orientation_of,
+    poles_of,
+    read_texts,
+    sentiment_traces,
+)
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model

@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from mlstm_sentiment.reading.dates import Dates, _rank_of_name, _readings_of
-from mlstm_sentiment.reading.table_model import TableModel
+from mlstm_sentiment.reading.table_model import Dates, TableModel, _rank_of_name, _readings_of
 
 # 5 March 2024 in formats in which nothing is open.
 PLAIN = [

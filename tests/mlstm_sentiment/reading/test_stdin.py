@@ -8,7 +8,7 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.records import read_records
-from mlstm_sentiment.reading.stdin import _READ_BYTES, ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.source import _READ_BYTES, ArrivingLines, ArrivingRecords, kind_of
 
 
 @pytest.fixture
