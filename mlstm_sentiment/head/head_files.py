@@ -5,8 +5,7 @@ Files of earlier formats are read, too: `old_formats` converts them.
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,8 +22,8 @@ from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
-from .old_formats import NGRAMS_FILE, load_old
-from .steps import STEPS, step_of
+from .old_formats import NGRAMS_FILE, converted
+from .steps import STEPS, Step, step_of
 
 FORMAT_VERSION = 8
 WEIGHTS_FILE = "classifier.safetensors"
@@ -62,7 +61,7 @@ class _HeadDescription:
     thresholds: tuple[Probability, ...]
     unsure: tuple[Probability, Probability] | None
     familiarity: Familiarity | None
-    neuron: HeadUnit
+    neuron: HeadUnit | None
     model_digest: str
 
 
@@ -117,19 +116,15 @@ def read_description(path: Path) -> dict[str, Any]:
 def load_head(folder: Path, hidden_size: int) -> Head:
     """Read a head for a model of `hidden_size` units; InputError if it cannot be read."""
     path = folder / CONFIG_FILE
-    content = read_description(path)
-    if content["format_version"] < FORMAT_VERSION:
-        return load_old(folder, content, hidden_size)
-    place = f"{path}: not a description of a head"
-    described = fill(_HeadDescription, content, place)
-    arrays = _arrays_by_step(folder / WEIGHTS_FILE, len(described.steps))
+    content, steps = read_description(path), tuple[Step, ...]()
+    place, weights = f"{path}: not a description of a head", folder / WEIGHTS_FILE
     try:
+        if content["format_version"] < FORMAT_VERSION:
+            content, steps = converted(folder, weights, content)
+        described = fill(_HeadDescription, content, place)
         head = Head(
             classes=described.classes,
-            steps=tuple(
-                step_of(step, arrays[number], f"{path}: step {number}")
-                for number, step in enumerate(described.steps)
-            ),
+            steps=steps or _steps(weights, described.steps),
             model_digest=described.model_digest,
             state=described.features.state,
             pooling=described.features.pooling,
@@ -140,32 +135,28 @@ def load_head(folder: Path, hidden_size: int) -> Head:
             unit=described.neuron,
         )
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        is_placed = str(error).startswith(str(folder))
+        raise InputError(str(error) if is_placed else f"{place}: {error}") from error
     if head.units != hidden_size:
         raise InputError(f"{place}: it takes {head.units} units; the model has {hidden_size}")
     return head
 
 
-def _arrays_by_step(path: Path, steps: int) -> Mapping[int, dict[str, np.ndarray]]:
-    """Read the arrays of every step, by its number; InputError for any other tensor."""
-    arrays: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
-    for name, array in read_arrays(path).items():
-        number, _, field = name.partition(".")
-        if not number.isdecimal() or not int(number) < steps or str(int(number)) != number:
-            raise InputError(f"{path}: tensor {name} belongs to none of {steps} steps")
-        arrays[int(number)][field] = _array(path, name, array, field)
-    return arrays
-
-
 _INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
 
 
-def _array(path: Path, name: str, array: np.ndarray, field: str) -> np.ndarray:
-    if field not in _INTEGER_FIELDS:
-        return as_floats(path, name, array)
-    if array.dtype != np.int8:
-        raise InputError(f"{path}: tensor {name} holds {array.dtype}, not 8-bit integers")
-    return array
+def _steps(weights: Path, steps: Sequence[Any]) -> tuple[Step, ...]:
+    """Return the steps of a file with their arrays; InputError for a tensor of none of them."""
+    arrays: list[dict[str, np.ndarray]] = [{} for _ in steps]
+    names = {str(number): each for number, each in enumerate(arrays)}
+    for name, array in read_arrays(weights).items():
+        number, _, field = name.partition(".")
+        if number not in names:
+            raise InputError(f"{weights}: tensor {name} belongs to none of {len(steps)} steps")
+        is_whole = field in _INTEGER_FIELDS
+        names[number][field] = array if is_whole else as_floats(weights, name, array)
+    pairs = zip(steps, arrays, strict=True)
+    return tuple(step_of(*each, f"step {number}") for number, each in enumerate(pairs))
 
 
 def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:

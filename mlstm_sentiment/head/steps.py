@@ -51,8 +51,10 @@ class Step:
 
     def __post_init__(self) -> None:
         for item in self.array_fields():
-            array = np.asarray(getattr(self, item), self.DTYPES.get(item, np.float32))
-            object.__setattr__(self, item, array)
+            array, dtype = np.asarray(getattr(self, item)), self.DTYPES.get(item, np.float32)
+            if item in self.DTYPES and array.dtype != dtype:
+                raise InputError(f"{self.NAME}.{item} holds {array.dtype}, not {np.dtype(dtype)}")
+            object.__setattr__(self, item, np.asarray(array, dtype))
         check_bounds(self, f"{self.NAME}.")
 
     def apply(self, batch: Batch) -> Batch:
