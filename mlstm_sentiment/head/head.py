@@ -214,9 +214,17 @@ class Head:
             raise InputError("the last step of a head, and no other, must be a link")
         if not self.pooling or self.features % len(self.pooling):
             raise InputError(f"{self.features} features for {len(self.pooling)} poolings")
-        columns = self.features
+        batch = Batch(values=np.zeros((1, self.features)), texts=[""])
         for step in self.steps:
-            columns = step.columns(columns)
+            columns = batch.values.shape[1]
+            try:
+                if step.takes not in (0, columns):
+                    raise ValueError(f"it takes {step.takes}")
+                batch = step.apply(batch)
+            except (ValueError, IndexError) as error:
+                why = f"step {step.NAME} does not fit {columns} columns"
+                raise InputError(f"{why} ({error})") from error
+        columns = batch.values.shape[1]
         if columns != (1 if self.is_binary else len(self.classes)):
             raise InputError(f"{columns} scores for {len(self.classes)} classes")
         if self.unit is not None and self.unit.index >= self.units:
@@ -229,7 +237,7 @@ class Head:
     @property
     def features(self) -> int:
         """The number of features that it takes: F."""
-        return self.steps[0].takes or 0
+        return self.steps[0].takes
 
     @property
     def units(self) -> int:

@@ -65,14 +65,10 @@ class Step:
         """Return the values [N, columns] after this step."""
         return values
 
-    def columns(self, columns: int) -> int:
-        """Return the number of columns after this step; InputError if it takes another number."""
-        return columns
-
     @property
-    def takes(self) -> int | None:
-        """The number of columns that it takes; None: any number, or unknown."""
-        return None
+    def takes(self) -> int:
+        """The number of columns that it takes; 0: unknown."""
+        return 0
 
     @classmethod
     def array_fields(cls) -> list[str]:
@@ -88,10 +84,6 @@ class Step:
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of this step, by field."""
         return {name: getattr(self, name) for name in self.array_fields()}
-
-    def _expect(self, columns: int, expected: int) -> None:
-        if columns != expected:
-            raise InputError(f"step {self.NAME} takes {expected} columns, but gets {columns}")
 
 
 STEPS: dict[str, type[Step]] = {}  # by name
@@ -136,10 +128,6 @@ class Standardize(Step, name="standardize"):
     def takes(self) -> int:
         return len(self.center)
 
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Affine(Step, name="affine"):
@@ -159,10 +147,6 @@ class Affine(Step, name="affine"):
     @property
     def takes(self) -> int:
         return int(self.weight.shape[1])
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return len(self.bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,11 +169,6 @@ class Probabilities(Step, name="probabilities"):
     def map(self, values: np.ndarray) -> np.ndarray:
         each = values.reshape(len(values), values.shape[1] // self.classes, self.classes)
         return np.asarray((_softmax(each) if self.exclusive else _sigmoid(each)).mean(1))
-
-    def columns(self, columns: int) -> int:
-        if columns % self.classes:
-            raise InputError(f"step {self.NAME} gets {columns} columns for {self.classes} classes")
-        return self.classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,10 +195,6 @@ class Ngrams(Step, name="ngrams"):
     def apply(self, batch: Batch) -> Batch:
         tilts = self.log_odds(_texts_of(batch))
         return replace(batch, values=_tilted(batch.values, tilts, self.positive))
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, len(self.positive))
-        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,11 +238,6 @@ class Neutral(Step, name="neutral"):
         odds = self.slope * neutral_log_odds(batch.values, self.column, self.smallest) + self.offset
         return replace(batch, neutral=_sigmoid(odds))
 
-    def columns(self, columns: int) -> int:
-        if self.column >= columns:
-            raise InputError(f"neutral.column is {self.column}; there are {columns} columns")
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Positive(Step, name="positive"):
@@ -278,10 +248,6 @@ class Positive(Step, name="positive"):
 
     def map(self, values: np.ndarray) -> np.ndarray:
         return positive_log_odds(values, self.weights, self.smallest)[:, None]
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, len(self.weights))
-        return 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,10 +274,6 @@ class Learned(Step, name="learned"):
     def takes(self) -> int:
         return int(self.weight.shape[1])
 
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Correction(Step, name="correction"):
@@ -333,11 +295,6 @@ class Correction(Step, name="correction"):
         columns = batch.values.shape[1]
         neutral = _sigmoid(odds[:, columns]) if odds.shape[1] > columns else batch.neutral
         return replace(batch, values=odds[:, :columns], neutral=neutral)
-
-    def columns(self, columns: int) -> int:
-        if len(self.slopes) != len(self.offsets) or len(self.slopes) not in (columns, columns + 1):
-            raise InputError(f"{self.NAME} has {len(self.slopes)} slopes for {columns} columns")
-        return columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -235,7 +235,7 @@ def test_weights_that_are_damaged_are_refused(tmp_path):
         ("1.weight", torch.full((5, 4), torch.nan), "1.weight holds NaN or infinity"),
         ("0.scale", torch.zeros(4), "scale, which divides the features"),
         ("0.scale", torch.ones(3), r"shapes \(\(4,\), \(3,\)\)"),
-        ("1.weight", torch.ones(5, 3), "step affine takes 3 columns, but gets 4"),
+        ("1.weight", torch.ones(5, 3), "step affine does not fit 4 columns"),
         ("1.bias", torch.ones(5, dtype=torch.int8), "not floating-point numbers"),
         ("3.weights", torch.ones(8), "not int8"),
         ("9.more", torch.ones(1), "belongs to none of 8 steps"),
