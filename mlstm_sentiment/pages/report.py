@@ -27,6 +27,7 @@ from ..rows.summary import Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
+from ..version import installed_version
 from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
 from .heatmap import letters
 from .page import as_utf8, fill, page_style, script_digest
@@ -162,16 +163,11 @@ class Report:
         none = f"no word or phrase is more frequent in {' or '.join(sides)} texts than by chance"
         return lines or [f"{none} ({self.comparisons[0].tried:,} tried)"]
 
-    def write(self, path: Path, source: str) -> None:
-        """Write the page, whole or not at all. source: where the rows are from."""
-        content = self.page(source).encode("utf-8", errors="replace")
-        write_content(path, content, "a report")
-
     def page(self, source: str) -> str:
-        """Return the page."""
+        """Return the page. source: where the rows are from."""
         template = TEMPLATE.read_text(encoding="utf-8")
         name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
-        negative, positive = self.comparisons
+        (negative, positive), tagged = self.comparisons, self._summary.tagged
         panels = [
             self._phrase_panel(negative, self._negative, 0),
             self._phrase_panel(positive, self._positive, len(negative.phrases)),
@@ -189,11 +185,12 @@ class Report:
             "lead": self._lead(),
             "about": f"{name}{self._about() and f': {_safe(self._about())}'}",
             "panels": "\n".join(filter(None, panels)),
-            "footer": self._footer(),
+            "version": html.escape(installed_version()),
+            "model": _safe(as_utf8(self._classifier.loaded.folder.name)),
+            "tags": f" HTML tags were left out in {tagged:,} texts." if tagged else "",
         }
         size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())
-        content["rows"], content["data"] = self._rows(PAGE_BYTES - size)
-        return fill(template, content)
+        return fill(template, content | self._rows(PAGE_BYTES - size))
 
     def _lead(self) -> str:
         total = self._summary.total
@@ -303,7 +300,7 @@ class Report:
             )
             bar = share_bar(share, "low") if share.rows else ""
             said = share.in_words if share.rows else ""
-            rows.append((button, f"{share.rows:,}{_few(share)}", said, bar, phrases.get(name, "")))
+            rows.append((button, _number(share), said, bar, phrases.get(name, "")))
         negative = _safe(self._negative)
         names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
         title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
@@ -364,7 +361,7 @@ class Report:
         rows = [
             (
                 f'<button type="button" class="quiet" data-month="{p.name}">{p.name}</button>',
-                f"{p.rows:,}{_few(p)}",
+                _number(p),
                 p.in_words,
                 phrases.get(p.name, ""),
             )
@@ -448,15 +445,14 @@ class Report:
             columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
         return f'<div class="pair">{"".join(columns)}</div>'
 
-    def _rows(self, room: int) -> tuple[str, str]:
-        """Return the panel of all texts, and its data, in at most `room` bytes together."""
+    def _rows(self, room: int) -> dict[str, str]:
+        """Return what the panel of all texts shows, in at most `room` bytes together."""
         columns = self._label_columns()
         shown, data = len(self.entries), self._packed(len(self.entries), columns)
         while len(data) > room - _PANEL_BYTES and shown:
             shown = int(0.95 * shown * max(room - _PANEL_BYTES, 0) / len(data))
             data = self._packed(shown, columns)
-        is_cut = shown < len(self.entries)
-        cut = f" (the first {shown:,} of {len(self.entries):,})" if is_cut else ""
+        cut = f" (the first {shown:,} of {len(self.entries):,})" * (shown < len(self.entries))
         selects = "".join(
             f'<label>{self._named(name)} <select id="{name}"><option value="">all</option>'
             "</select></label>"
@@ -467,18 +463,7 @@ class Report:
             f'<button type="button" class="quiet">{self._named(name)}</button></th>'
             for name in ("row", "text", "times", "answer", "sentiment", *columns)
         )
-        return (
-            '<section class="panel" id="rows" tabindex="-1" aria-labelledby="all">'
-            f'<h2 id="all">All texts{cut}</h2><div class="controls">'
-            '<label>search <input type="search" id="search" autocomplete="off" '
-            f'placeholder="battery &quot;did not&quot;"></label>{selects}</div>'
-            '<p id="filter" hidden><span></span> <button type="button">Show all texts</button></p>'
-            '<p class="hint" id="found" role="status">This list needs JavaScript.</p>'
-            '<div class="wide" role="region" aria-label="All texts" tabindex="0"><table><thead>'
-            f"<tr>{head}</tr></thead><tbody></tbody></table></div>"
-            '<div class="actions"><button type="button" id="before">Previous 100</button>'
-            '<button type="button" id="after">Next 100</button></div></section>'
-        ), data
+        return {"cut": cut, "selects": selects, "head": head, "data": data}
 
     def _named(self, column: str) -> str:
         """Return the heading of a column of the list; groups have that of the table."""
@@ -513,22 +498,6 @@ class Report:
             columns["month"] = [list(filter(None, dict.fromkeys(own))) for own in months]
         return columns
 
-    def _footer(self) -> str:
-        from ..version import installed_version
-
-        tagged = self._summary.tagged
-        tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
-        model = _safe(as_utf8(self._classifier.loaded.folder.name))
-        return (
-            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the "
-            f"model {model}. Shares are of the texts that got an answer; intervals are "
-            "95&nbsp;% (Wilson) and say nothing about the model's own mistakes. Phrases by "
-            "log-odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008), "
-            "intervals by shuffled answers (Westfall and Young 1993); equal texts count once. The "
-            "colours show one unit of the model after each letter; the answer uses all units and "
-            f"the words.{tags}</p>"
-        )
-
 
 def write_report(
     page: Path,
@@ -562,7 +531,8 @@ def write_report(
     summary.tagged = rows.tagged
     summary.log()
     _log.info("%s", "\n".join(report.lines()))
-    report.write(page, rows.source.title)
+    content = report.page(rows.source.title).encode("utf-8", errors="replace")
+    write_content(page, content, "a report")
     _log.info("%s: open it in a browser", page)
 
 
@@ -605,8 +575,8 @@ def _place(entry: _Entry) -> str:
     return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
 
 
-def _few(share: Share) -> str:
-    return " (few)" if share.rows < FEW else ""
+def _number(share: Share) -> str:
+    return f"{share.rows:,}{' (few)' if share.rows < FEW else ''}"
 
 
 def _hint(sentences: Iterable[str]) -> str:
