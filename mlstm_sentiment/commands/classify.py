@@ -109,7 +109,6 @@ class Options(ModelOptions):
 
     @property
     def source(self) -> Source:
-        """What to classify."""
         return Source(
             self.input,
             self.text_key,
@@ -121,7 +120,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Classify everything that was given."""
     sink = Sink(options.output, options.format, options.safe_cells)
     source, page = options.source, options.report
     if options.output is not None:

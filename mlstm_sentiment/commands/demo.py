@@ -28,7 +28,6 @@ class PageOptions(ModelOptions):
     """The page's heading."""
 
     def load(self) -> "tuple[TextModel, Head | None]":
-        """Return the model, and its classifier, if any."""
         from ..head.head_files import HOW_TO_FIT, load_fitted, shown_classifier
 
         loaded = self.load_model()
@@ -46,7 +45,6 @@ class Options(PageOptions):
 
 
 def run(options: Options) -> None:
-    """Write the page."""
     from ..demo import write_demo
 
     prepare_output(options.output, kind="a demo page")

@@ -85,7 +85,6 @@ class Texts:
 
 
 def run(options: Options) -> None:
-    """Read the texts and write their features."""
     output = options.output
     if options.input == STREAM:
         raise InputError("--input -: featurize reads a file, not standard input; name one")

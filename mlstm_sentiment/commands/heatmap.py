@@ -74,7 +74,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Read the texts and show the units' values."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
     rows: list[str] = []
@@ -119,7 +118,6 @@ def _show(
 
 
 def _in_colours(choice: bool | None) -> bool:
-    """Return whether to colour stdout: the choice, else on a terminal without NO_COLOR."""
     if choice is not None:
         return choice
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

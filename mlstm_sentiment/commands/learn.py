@@ -49,7 +49,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Learn, compare, and write the classifier if it is better."""
     from ..head.head_files import CONFIG_FILE, WEIGHTS_FILE, save_head
     from ..head.learning import NotBetter
     from ..head.sentiment_classifier import SentimentClassifier

@@ -129,7 +129,6 @@ class Parser(argparse.ArgumentParser):
         self._sections: dict[str, Any] = {}
 
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an option, or a positional argument."""
         if hasattr(self, "names"):  # --help comes before there are any
             self.names |= {name for name in names if name.startswith("--")}
         return super().add_argument(*names, **options)
@@ -168,7 +167,6 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
     def error(self, message: str) -> NoReturn:
-        """Raise an InputError that points to the help."""
         raise InputError(f"{message}; see {self.prog} --help")
 
 
@@ -205,7 +203,6 @@ class _Place:
 
     @property
     def argument(self) -> Argument:
-        """What the field's annotation says of the option."""
         return _argument(self.hint)
 
     @property
@@ -405,7 +402,6 @@ class _WordOrSeveral(argparse.Action):
     """Keeps one word as it is, and several values as a tuple."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        """Set the value."""
         alone = isinstance(values[0], str) and len(values) == 1
         if any(isinstance(value, str) for value in values) and not alone:
             parser.error(

@@ -131,7 +131,6 @@ def write_demo(
 def demo_page(
     loaded: TextModel, classifier: Head | None, title: str, *, unit: int | None = None
 ) -> str:
-    """Return the page that `write_demo` writes."""
     check_computable(loaded)
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
@@ -202,7 +201,6 @@ def _description(
 
 
 def _head(head: Head, packer: Packer) -> dict[str, Any]:
-    """Return a head's description, with the places and sizes of its steps' arrays."""
     _, description = parts_of(head)
     steps = [
         {

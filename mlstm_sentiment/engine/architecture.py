@@ -85,7 +85,6 @@ class Architecture:
 
     @property
     def resolved_vocabulary_size(self) -> int:
-        """V: `vocabulary_size`, or 256 (bytes) if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:

@@ -255,7 +255,6 @@ class Engine:
 
 
 def _check_precision(precision: object) -> None:
-    """Raise InputError unless a precision is one of the engine's."""
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
         raise InputError(f"precision is {precision!r}; known: {known}")

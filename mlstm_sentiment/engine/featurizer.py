@@ -115,7 +115,6 @@ class SentimentFeaturizer(Parameterized):
         return self
 
     def fit_transform(self, texts: Iterable[str], y: object = None) -> Any:
-        """Return the features of the texts, after `fit`."""
         return self.fit(texts, y).transform(texts)
 
     def transform(self, texts: Iterable[str]) -> Any:

@@ -44,7 +44,6 @@ class FeatureKind:
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
-        """How states become features, in the order of the features."""
         return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
 
     def layers_of(self, architecture: Architecture) -> list[int]:
@@ -64,7 +63,6 @@ class FeatureKind:
         return [int(number) for number in chosen]
 
     def units_of(self, architecture: Architecture) -> list[int]:
-        """Return the units read; InputError for one that the model does not have."""
         if self.units is None:
             return list(range(architecture.hidden_size))
         chosen = _as_list("units", self.units)
@@ -81,7 +79,6 @@ class FeatureKind:
         return width * len(self.poolings)
 
     def names(self, architecture: Architecture) -> list[str]:
-        """Return a name for each of the F numbers."""
         names = [f"unit{index}" for index in self.units_of(architecture)]
         layers = self.layers_of(architecture)
         if len(layers) > 1:

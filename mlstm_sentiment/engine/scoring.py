@@ -88,7 +88,6 @@ def _split_costs(
 def _pieces(
     split: Split, lanes: int | None, reset: _Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each piece the starts of reading and of scoring, and its end: int64 [N] each."""
     if reset == "review":
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)

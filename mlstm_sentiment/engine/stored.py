@@ -66,7 +66,6 @@ class StoredMatrix(NamedTuple):
     bits: int
 
     def integers(self) -> np.ndarray:
-        """Return the integers of a matrix that has some, int8 [rows, columns]."""
         return self.data if self.bits == 8 else unpack(self.data, self.columns, self.bits)
 
     def floats(self) -> np.ndarray:
@@ -235,7 +234,6 @@ class _StoredWeights:
             check_finite(path, {name: self._arrays[name + SCALE] * largest for name in integers})
 
     def floats(self, name: str) -> np.ndarray:
-        """Return a tensor as float32."""
         is_matrix = is_quantized(self._shapes[name])
         return self.matrix(name, "").floats() if is_matrix else self._arrays[name]
 

@@ -95,7 +95,6 @@ def _is_ours(path: Path, relative: Path, ours: Contents, is_whole: bool) -> bool
 
 
 def inside(folder: str, files: Contents) -> Contents:
-    """Return the patterns of files that lie in a folder of that name."""
     return tuple(f"{folder}/{name}" for name in files)
 
 
@@ -231,7 +230,6 @@ def _remove_or_keep(old: Path, final: Path, ours: Contents, *, is_whole: bool = 
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether the path is a file or a folder with content."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -362,7 +360,6 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
 
 
 def _is_no_folder(place: Path) -> bool:
-    """Return whether something other than a folder is there; one stat: a holder may remove it."""
     try:
         return not stat.S_ISDIR(place.stat().st_mode)
     except OSError:

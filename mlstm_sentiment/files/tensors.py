@@ -42,7 +42,6 @@ def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
 def quantized_shapes(
     shapes: Mapping[str, tuple[int, ...]], bits: int = 8
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that `quantize` makes from arrays of these shapes."""
     result = dict(shapes)
     for name, shape in shapes.items():
         if is_quantized(shape):
@@ -58,7 +57,6 @@ def pack(integers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def unpack(packed: np.ndarray, count: int, bits: int) -> np.ndarray:
-    """Return the int8 [..., count] that `pack` was given."""
     # Eight integers are `bits` bytes, read as one number; spreading every bit would be slow.
     padding = [(0, 0)] * (packed.ndim - 1) + [(0, -packed.shape[-1] % bits)]
     groups = np.pad(packed, padding).reshape(*packed.shape[:-1], -1, bits)
@@ -161,7 +159,6 @@ def as_floats(path: Path, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def check_finite(source: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise InputError for the first array with a value that is NaN or infinite."""
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise InputError(

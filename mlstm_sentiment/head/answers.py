@@ -63,7 +63,6 @@ class Predictions(NamedTuple):
 
     @property
     def is_neutral(self) -> "np.ndarray | None":
-        """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
         three = self.three_probabilities
         return None if three is None else three.argmax(1) == 1
 
@@ -220,7 +219,6 @@ def answers_of(
 
 
 def _values(fitted: "Head", predicted: Predictions, row: int) -> dict[str, Any]:
-    """Return the results for a text, by name; None for those that do not apply."""
     choice, probabilities = predicted.choices[row], predicted.probabilities[row]
     unfamiliar = predicted.unfamiliar[row]
     values: dict[str, Any] = {"unfamiliar": None if unfamiliar is None else bool(unfamiliar)}

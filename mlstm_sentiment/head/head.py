@@ -77,7 +77,6 @@ def _kind_of(features: Any) -> tuple[FeatureKind, str]:
 
 
 def _check_size(size: int, features: Any) -> None:
-    """Raise InputError unless the features of a featurizer, if there is one, are so many."""
     loaded = getattr(features, "loaded_", None)
     if loaded is not None and size != (given := features.kind_.size(loaded.architecture)):
         raise InputError(
@@ -106,7 +105,6 @@ def _affine(model: Any) -> Affine:
 
 
 def _name_of(label: Any) -> str:
-    """Return the name of a class: a whole number without a point."""
     is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
     return str(int(label) if is_whole else label)
 
@@ -236,17 +234,14 @@ class Head:
 
     @property
     def features(self) -> int:
-        """The number of features that it takes: F."""
         return self.steps[0].takes
 
     @property
     def units(self) -> int:
-        """The number of the model's units: H."""
         return self.features // len(self.pooling)
 
     @property
     def kind(self) -> FeatureKind:
-        """Which features of a model it takes."""
         return FeatureKind(state=self.state, pooling=self.pooling)
 
     @property
@@ -256,17 +251,14 @@ class Head:
 
     @property
     def has_neutral(self) -> bool:
-        """Whether it also predicts that a text takes no side."""
         return any(step.NAME == Neutral.NAME for step in self.steps)
 
     @property
     def has_stars(self) -> bool:
-        """Whether it also predicts a number of stars."""
         return any(step.NAME == Stars.NAME for step in self.steps)
 
     @property
     def uses_words(self) -> bool:
-        """Whether it needs the texts as well as the features."""
         return any(step.NEEDS_TEXTS for step in self.steps)
 
     @property
@@ -343,7 +335,6 @@ class Head:
 
     @property
     def neuron(self) -> int:
-        """The unit that stands for the head."""
         return self.own_unit.index
 
     @property
@@ -377,7 +368,6 @@ def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
 
 
 def checked_head(value: object) -> Head:
-    """Return a head; InputError if it is anything else."""
     if not isinstance(value, Head):
         raise InputError(
             f"classifier is of type {type(value).__name__}; give the folder of one, or a Head, "
@@ -410,7 +400,6 @@ def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
 
 
 def check_class_names(classes: tuple[str, ...]) -> None:
-    """Raise InputError unless there are two or more, all different."""
     if len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:

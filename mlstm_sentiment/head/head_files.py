@@ -107,7 +107,6 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """Read a head's description; InputError if its format version is newer than ours."""
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
     return description
@@ -183,7 +182,6 @@ def _first(places: list[Path]) -> Path | None:
 
 
 def shown_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
-    """Return what `find_classifier` does; InputError if the folder `path` holds none."""
     folder = find_classifier(loaded, path)
     if folder is None and path is not None:
         raise InputError(
@@ -194,7 +192,6 @@ def shown_classifier(loaded: TextModel, path: str | Path | None = None) -> Path 
 
 
 def fitted_digest(loaded: TextModel, head: Head) -> str:
-    """Return a digest of a model's weights and its head."""
     arrays, description = parts_of(head)
     digest = hashlib.sha256(loaded.digest().encode())
     digest.update(json.dumps(description, sort_keys=True, default=str).encode())

@@ -22,7 +22,6 @@ _NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's 
 
 
 def _words_and_pairs(words: Sequence[str]) -> Iterator[str]:
-    """Yield all runs of one to _LONGEST words."""
     for length in range(1, _LONGEST + 1):
         for first in range(len(words) - length + 1):
             yield " ".join(words[first : first + length])
@@ -89,6 +88,5 @@ def words_of(text: str) -> list[str]:
 
 
 def buckets_of(text: str, buckets: int, ngrams_of: _NgramsOf = _words_and_pairs) -> np.ndarray:
-    """Return the distinct buckets of a text's n-grams, int64 [n]."""
     hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
     return np.fromiter(hashes, np.int64, len(hashes))

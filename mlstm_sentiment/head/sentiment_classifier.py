@@ -180,7 +180,6 @@ class SentimentClassifier(Parameterized):
 
     @property
     def fitted(self) -> Head:
-        """The classifier on its features, loaded on first use."""
         self._ready()
         return self.fitted_
 
@@ -331,7 +330,6 @@ class SentimentClassifier(Parameterized):
         return self.learn_rows(zip(places, rows, labels, strict=True))
 
     def learn_rows(self, rows: Iterable[tuple[str, str | None, str]]) -> LearnedHead:
-        """Do what `learn` does for rows: the place of each, its text or None, its label."""
         if self.fitted.several_labels:
             raise InputError("a text may have several labels; only classifiers of one can learn")
         corrections = Corrections.of(rows, self.classes)

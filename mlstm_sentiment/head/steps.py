@@ -58,7 +58,6 @@ class Step:
         check_bounds(self, f"{self.NAME}.")
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the batch after this step."""
         return replace(batch, values=self.map(batch.values))
 
     def map(self, values: np.ndarray) -> np.ndarray:
@@ -72,7 +71,6 @@ class Step:
 
     @classmethod
     def array_fields(cls) -> list[str]:
-        """Return the names of the fields that are arrays."""
         return [item.name for item in fields(cls) if item.type is np.ndarray]
 
     def describe(self) -> dict[str, Any]:
@@ -82,7 +80,6 @@ class Step:
         return {"step": self.NAME, **values}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays of this step, by field."""
         return {name: getattr(self, name) for name in self.array_fields()}
 
 
@@ -189,7 +186,6 @@ class Ngrams(Step, name="ngrams"):
         _check_buckets(self.NAME, self.weights)
 
     def log_odds(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the log-odds of each text's n-grams, float32 [N]."""
         return log_odds(texts, self.weights, self.scale)
 
     def apply(self, batch: Batch) -> Batch:
@@ -369,7 +365,6 @@ def positive_log_odds(
 def neutral_log_odds(
     probabilities: np.ndarray, column: int, smallest: float = _SMALLEST
 ) -> np.ndarray:
-    """Return the log-odds [N] of one class, for probabilities of classes [N, C]."""
     neutral = probabilities[:, column]
     return _log_ratio(neutral, 1 - neutral, smallest)
 

@@ -18,7 +18,6 @@ class Share(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The share and its interval."""
         low, high = f"{self.low:.0%}", f"{self.high:.0%}"
         return f"{self.value:.0%} ({low} to {high})".replace("%", " %")
 

@@ -129,7 +129,6 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def _as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return a self-contained page."""
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
@@ -170,7 +169,6 @@ def _about(traces: UnitTraces) -> str:
 
 
 def _text(trace: UnitTrace, number: int) -> str:
-    """Return a text as the page shows it without its script: no colours."""
     verdict = f'\n<p class="hint">{html.escape(trace.verdict)}</p>' if trace.verdict else ""
     return (
         f'<section class="panel">\n<h2 id="text{number}">Text {number}</h2>\n'
@@ -220,7 +218,6 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 
 
 def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return every text in 24-bit colours, one block per unit under the unit's legend."""
     traces = traces.oriented()
     blocks = []
     for index, limit in enumerate(traces.ranges()):

@@ -107,7 +107,6 @@ class Report:
         return self._classifier.fitted.classes[1]
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take a classified row."""
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
             month = dates.months(row.get(dates.name))
@@ -208,7 +207,6 @@ class Report:
         )
 
     def _phrase_panel(self, comparison: Comparison, side: str, first: int) -> str:
-        """Return the phrases of a side. first: the number of its first phrase on the page."""
         shown: set[int] = set()
         items = [
             self._phrase(phrase, comparison, side, first + n, shown)
@@ -466,7 +464,6 @@ class Report:
         return {"cut": cut, "selects": selects, "head": head, "data": data}
 
     def _named(self, column: str) -> str:
-        """Return the heading of a column of the list; groups have that of the table."""
         return _safe(str(self._summary.by)) if column == "group" else column
 
     def _packed(self, count: int, columns: Mapping[str, list[list[str]]]) -> str:
@@ -537,7 +534,6 @@ def write_report(
 
 
 def _share_of(tally: Tally, outcome: str, name: str = "") -> Share:
-    """Return an outcome's share of the answered rows."""
     return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
 
 

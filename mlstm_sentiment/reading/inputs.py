@@ -110,11 +110,9 @@ class _Stream(io.RawIOBase):
         self._pieces, self._rest = pieces, b""
 
     def readable(self) -> bool:
-        """Return True: io.BufferedReader asks."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; return how many bytes of it."""
         self._rest = self._rest or next(self._pieces, b"")
         count = min(len(self._rest), len(buffer))
         buffer[:count], self._rest = self._rest[:count], self._rest[count:]
@@ -127,7 +125,6 @@ def buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
 
 
 def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the rest of a file in pieces."""
     return iter(lambda: file.read(READ_AT_ONCE), b"")
 
 
@@ -302,7 +299,6 @@ class Input:
 
     @property
     def encoding(self) -> str:
-        """The codec of a file on disk."""
         return self.found_encoding.codec
 
     @property

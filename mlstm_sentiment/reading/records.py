@@ -84,7 +84,6 @@ def read_records(
 
 
 def reader_of(source: Input, whole: bool = False) -> str:
-    """Return the name of the reader for an input."""
     if source.kind == ".txt":
         return "document" if whole else "text lines"
     if source.kind in DELIMITED or source.kind in BINARY:
@@ -206,7 +205,6 @@ def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> R
 
 
 def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
-    """Return a line of JSON as a record, None for a blank one."""
     text, repaired = decode(line, place, strict, codec)
     if not text.strip():
         return None
@@ -412,7 +410,6 @@ def _records_in(item: Any) -> list[Any]:
 
 
 def _has_prose(value: Any) -> bool:
-    """Whether a value, or one in it, is a text of several words; lists are not searched."""
     if isinstance(value, dict):
         return any(map(_has_prose, value.values()))
     return isinstance(value, str) and len(value.split()) > 3

@@ -34,12 +34,10 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The codec of a line, without a mark."""
         name = self.encoding.lower()
         return f"{name}-le" if name in ("utf-16", "utf-32") else name.removesuffix("-sig")
 
     def line(self, cells: Sequence[str]) -> bytes:
-        """Return a line, with its end."""
         line = io.StringIO()
         # With \r\n as the line end, the writer quotes a cell that contains either character.
         csv.writer(line, delimiter=self.delimiter, lineterminator="\r\n").writerow(cells)
@@ -93,7 +91,6 @@ class RowWriter:
         self._is_csv = row_format in ("csv", "tsv")
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
-        """Write a row; InputError for a value that has no column in CSV or cannot be JSON."""
         if not self._is_csv:
             self._file.write(row_as_json(row, place))
             return
@@ -166,7 +163,6 @@ def _json_line(row: Mapping[str, Any]) -> bytes:
 
 
 def cell_of(value: Any) -> str:
-    """Return a value as a cell of CSV."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -183,7 +179,6 @@ def value_of(cell: str, *, is_text: bool) -> Any:
 
 
 def _json_of(value: Any) -> str:
-    """Return JSON; NaN and infinity, which it lacks, become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
     try:
         return dumps(value)

@@ -236,7 +236,6 @@ def _in_batches(
 
 
 def _extent(record: Record) -> int:
-    """Return about how many characters a record takes, nested values included."""
     size, left = 0, list[Any](record.values())
     while left:
         value = left.pop()

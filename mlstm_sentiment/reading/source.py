@@ -49,7 +49,6 @@ class ArrivingLines:
 
     @property
     def waiting(self) -> bool:
-        """Whether unread lines that are not blank have arrived."""
         return self._written > 0
 
     def first(self) -> bytes:
@@ -191,7 +190,6 @@ class Shard:
 
     @classmethod
     def parse(cls, word: str) -> "Shard":
-        """Return the shard that i/n names."""
         match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", word)
         if match is None:
             raise InputError(f"{word!r} is not i/n, such as 1/8 to 8/8")
@@ -227,7 +225,6 @@ class Shard:
         self.check(index + 1)
 
     def check(self, rows: int) -> None:
-        """Raise InputError if the input has rows, but none in this shard."""
         if 0 < rows < self.number:
             raise InputError(f"--shard {self}: the input has only {rows:,} rows; give fewer shards")
 
@@ -270,7 +267,6 @@ class Source:
 
     @property
     def is_stream(self) -> bool:
-        """Whether it is standard input, whose rows are answered as they come."""
         return str(self.location) == STREAM
 
     @property
@@ -280,12 +276,10 @@ class Source:
 
     @property
     def paths(self) -> list[Path]:
-        """The file, if it is one, so that it is not written over."""
         return [] if self.texts or self.is_stream else [Path(str(self.location))]
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
         return "--text" if self.texts else PLACE if self.is_stream else str(self.location)
 
     @property

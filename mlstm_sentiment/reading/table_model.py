@@ -80,7 +80,6 @@ def _escaped(text: str) -> str:
 
 @cache
 def _patterns(kind: str) -> list[re.Pattern[str]]:
-    """Compile the formats of a kind when the first date is read, which takes 30 ms."""
     return list(map(_pattern, _LIST[kind]))
 
 
@@ -160,7 +159,6 @@ class Dates:
         self._followed: Order | None = None
 
     def add(self, cell: Any) -> None:
-        """Count a cell."""
         if is_missing(cell):
             return
         self.cells += 1
@@ -193,7 +191,6 @@ class Dates:
 
     @property
     def is_order_shown(self) -> bool:
-        """Whether some cells are dates in one order alone."""
         best = self.order
         return any(self._valid[o] < self._valid[best] for o in ORDERS[:2] if o != best)
 
@@ -205,7 +202,6 @@ class Dates:
 
     @property
     def order_note(self) -> str:
-        """A sentence on an order that is not known."""
         read = "March 4" if self.order == "month first" else "3 April"
         return (
             f"No date shows whether the day or the month comes first; 3/4/2024 is taken as {read}."
@@ -233,7 +229,6 @@ class Dates:
         return tuple(None if day is None else f"{day.year}-{day.month:02}" for day in days)
 
     def settled(self, months: Months) -> str | None:
-        """Return which of the months the order of the column means."""
         return months[ORDERS.index(self.order)]
 
 
@@ -261,7 +256,6 @@ def _rank_of_name(name: str) -> int:
 
 
 def _says_date(name: str) -> bool:
-    """Whether a name says that its numbers are dates."""
     has = _kinds_of(name)
     return has["date"] or has["written"]
 
@@ -312,7 +306,6 @@ class TableModel:
         self._known: tuple[Dates | None, Dates | None] | None = None  # until a row comes
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take a row into account."""
         self._known = None
         if len(self._sample) < _SAMPLED:
             self._sample.append(row)
@@ -383,7 +376,6 @@ class TableModel:
         return self._names[key]
 
     def group_name(self, key: GroupKey) -> str:
-        """Return the name of a group from its `group_key`."""
         if isinstance(key, str) or self.by is None:
             return str(key)
         return self._dated()[self.by].settled(key) or _NO_GROUP

@@ -156,7 +156,6 @@ def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
 
 
 def _chosen(sheets: Sequence[_Sheet], location: str, asked: str | None) -> list[_Sheet]:
-    """Return the sheet asked for, or those that hold the table; InputError if that is in doubt."""
     if asked is not None:
         found = [sheet for sheet in sheets if sheet.name == asked]
         if not found:

@@ -68,7 +68,6 @@ class Sink:
         return self.format or _format_of(self.path)
 
     def check(self) -> None:
-        """Raise InputError if the file may not be written."""
         if self.path is not None and not is_stream(Path(self.path)):
             check_resumable(Path(self.path))
 
@@ -129,14 +128,12 @@ class RowOutput:
         return iter(()) if self._rows is None else self._rows.sizes()
 
     def take(self, rows: Sequence[Record]) -> list[dict[str, Any]] | None:
-        """Return what was added to the next rows; None if they have not been written yet."""
         written = None if self._rows is None else self._rows.take(rows)
         if written is None or self._writer is None:
             return None
         return self._writer.read_back(written, self._added)
 
     def write(self, rows: Sequence[Record]) -> None:
-        """Write the rows of a batch."""
         if self._writer is not None:
             for row in rows:
                 self._writer.write(row, row.place)
@@ -285,7 +282,6 @@ class ResumableRows:
         return written
 
     def write(self, line: bytes) -> None:
-        """Write a row."""
         self._file.write(line)
         self._output.update(line)
         self._size += len(line)
@@ -299,7 +295,6 @@ class ResumableRows:
         self._journal.flush()
 
     def finish(self) -> None:
-        """Cut off rows beyond those of the input."""
         self._cut()
 
     def _cut(self) -> None:

@@ -81,8 +81,6 @@ class _Guard:
         self._clients = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
@@ -127,14 +125,12 @@ class _Guard:
 
 
 def _on_health(scope: Scope) -> JSONResponse:
-    """Answer whether the server is up."""
     if scope["method"] in ("GET", "HEAD"):
         return JSONResponse({"status": "ok"})
     return refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error as JSON."""
     return JSONResponse({"error": message}, status, headers)
 
 

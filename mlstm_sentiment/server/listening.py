@@ -104,7 +104,6 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
@@ -126,13 +125,11 @@ class Connection(H11Protocol):
         self._stalled = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the client receives."""
         super().resume_writing()
         if self._stalled is not None:
             self._stalled.cancel()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
         if not self.is_idle and self.cycle.response_started:
             return self.transport.close()
         headers = {**HEADERS, "Content-Type": JSON_TYPE, "Connection": "close"}

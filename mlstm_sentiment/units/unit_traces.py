@@ -88,7 +88,6 @@ class UnitTraces:
         return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
 
     def signs(self) -> list[int]:
-        """Return each unit's polarity; 0 where it is not known."""
         return [self.polarities.get(unit, 0) for unit in self.units]
 
     def meanings(self) -> list[tuple[str, str] | None]:
@@ -248,7 +247,6 @@ def _origin(loaded: TextModel) -> dict[str, Any]:
 
 
 def poles_of(classifier: Head) -> tuple[str, str]:
-    """Return the names of a classifier's negative and its positive class, which is the last."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
@@ -368,7 +366,6 @@ def sentiment_traces(
 
 
 def _verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
-    """Return the classifier's answer for each text in words: the label, its probability."""
     predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
     answers = [
         _verdict(fitted, predicted, row, word)
