@@ -13,8 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..reading.records import Record
-from ..reading.rows import InputRow
+from ..reading.no_answer import answered_text
 from .demo import PageOptions
 
 if TYPE_CHECKING:
@@ -117,8 +116,10 @@ def _rows_of_texts(
     def rows(
         texts: list[str], sides: bool, meanwhile: Callable[[int], object] | None = None
     ) -> list[dict[str, Any]]:
-        answered = [InputRow.of(Record(), text).text for text in texts]
-        names = added_names(classifier.fitted, sides=sides)
+        answered, names = (
+            list(map(answered_text, texts)),
+            added_names(classifier.fitted, sides=sides),
+        )
         return classifier.results(answered, names, sides=sides, advance=meanwhile)
 
     return rows

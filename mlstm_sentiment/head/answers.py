@@ -77,9 +77,11 @@ def three_answers(
     """
     import numpy as np
 
-    sides = positive
+    from .steps import LogOdds
+
+    sides, odds = positive, LogOdds().map
     if threshold != EVEN:
-        sides = 1 / (1 + np.exp(_log_odds(threshold) - _log_odds(positive)))
+        sides = 1 / (1 + np.exp(odds(np.float64(threshold)) - odds(positive)))
     return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
 
 
@@ -106,13 +108,6 @@ def likeliest(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np
     if output.neutral is None or sides:
         return head.choose(output.probabilities)
     return probability_of_each(head, output).argmax(1)
-
-
-def _log_odds(probability: Any) -> Any:
-    import numpy as np
-
-    p = np.clip(probability, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
-    return np.log(p) - np.log1p(-p)
 
 
 class Answer(dict[str, Any]):

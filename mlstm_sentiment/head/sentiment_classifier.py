@@ -14,9 +14,9 @@ from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
 from ..errors import InputError
 from ..reading.labels import number_in
+from ..reading.no_answer import answered_text
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
-from ..reading.rows import InputRow, OwnNames
+from ..reading.rows import OwnNames
 from ..reading.texts import unicode_text
 from ..text.markup import without_tags
 from ..text.profiles import checked_texts, listed_texts
@@ -276,14 +276,13 @@ class SentimentClassifier(Parameterized):
         items = listed_texts(texts)
         header = getattr(texts, "name", None) if hasattr(texts, "iloc") else None
         header = header if isinstance(header, str) else None
-        rows = [
-            InputRow.of(
-                Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"), header
-            )
+        given = [
+            None if _is_missing(text) else unicode_text(text, f"text {n}")
             for n, text in enumerate(items, start=1)
         ]
+        answered = [answered_text(text, header) for text in given]
         names = self.added_names()
-        answers = self.results([row.text for row in rows], names, sides=self.sides_)
+        answers = self.results(answered, names, sides=self.sides_)
         return Answers(
             [Answer({"text": text, **each}) for text, each in zip(items, answers, strict=True)],
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
@@ -304,10 +303,8 @@ class SentimentClassifier(Parameterized):
             raise InputError(f"no column {column!r}; the table has {present}")
         added = self(table[column]).to_frame().reindex(columns=self.added_names())
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
-        labels = [
-            label if name == str(label) else name
-            for label, name in zip(table.columns, names, strict=True)
-        ]
+        pairs = zip(table.columns, names, strict=True)
+        labels = [label if name == str(label) else name for label, name in pairs]
         renamed = table.set_axis(labels, axis=1)
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
@@ -326,8 +323,7 @@ class SentimentClassifier(Parameterized):
         if len(texts) != len(labels):
             raise InputError(f"{len(texts):,} texts and {len(labels):,} labels; give one for each")
         places = (f"text {number}" for number in range(1, len(texts) + 1))
-        rows = (InputRow.of(Record(), text).text for text in texts)
-        return self.learn_rows(zip(places, rows, labels, strict=True))
+        return self.learn_rows(zip(places, map(answered_text, texts), labels, strict=True))
 
     def learn_rows(self, rows: Iterable[tuple[str, str | None, str]]) -> LearnedHead:
         if self.fitted.several_labels:
@@ -466,22 +462,14 @@ class SentimentClassifier(Parameterized):
         classes = ", ".join(map(str, self.classes_))
         return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "loaded_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags
 
-        more_than_two = hasattr(self, "classes_") and len(self.classes_) > 2
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=False),
-            # Nothing is learned from labels, so the classes stay the same.
-            classifier_tags=ClassifierTags(poor_score=True, multi_class=more_than_two),
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-            requires_fit=False,
-            no_validation=True,
-        )
+        tags, more_than_two = super().__sklearn_tags__(), len(getattr(self, "classes_", ())) > 2
+        tags.estimator_type = "classifier"
+        # Nothing is learned from labels, so the classes stay the same.
+        tags.classifier_tags = ClassifierTags(poor_score=True, multi_class=more_than_two)
+        return tags
 
 
 def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError
 from ..text.markup import without_tags
 from .inputs import Position
-from .no_answer import reason_of_no_answer
+from .no_answer import answered_text
 from .progress import ProgressBar
 from .records import Record
 from .source import Source
@@ -86,7 +86,7 @@ class InputRow(NamedTuple):
         header: of the column of texts, if they are in one.
         """
         has_tags = text is not None and without_tags(text) != text
-        return cls(record, None if reason_of_no_answer(text, header) else text, has_tags)
+        return cls(record, answered_text(text, header), has_tags)
 
 
 class Rows:
