@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..files.writer import write_content
 from .options import ClassifierFolder, ModelOptions
 from .program import prepare_output, say
 
@@ -45,9 +46,10 @@ class Options(PageOptions):
 
 
 def run(options: Options) -> None:
-    from ..demo import write_demo
+    from ..demo import demo_page
 
     prepare_output(options.output, kind="a demo page")
     loaded, classifier = options.load()
-    write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
+    page = demo_page(loaded, classifier, options.title, unit=options.neuron)
+    write_content(options.output, page, "a demo page")
     say(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")

@@ -14,7 +14,6 @@ from ..engine import library
 from ..engine.interface import TextModel
 from ..engine.stored import StoredMatrix, StoredModel, open_model, read_weights
 from ..errors import InputError
-from ..files.writer import write_content
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
@@ -108,29 +107,16 @@ _EXAMPLES = (
 )
 
 
-def write_demo(
-    loaded: TextModel,
-    classifier: Head | None,
-    path: Path,
-    title: str = _TITLE,
-    *,
-    unit: int | None = None,
-) -> None:
-    """Write a page in which the model reads and writes texts.
-
-    An error leaves no partial file. classifier: gives the probability and says what a high value of
-    the unit means; without one the page shows neither. unit: the one to show first; by default the
-    one that the classifier relies on most, or without a classifier the one that varies most. Raises
-    InputError for a model that the page cannot compute.
-    """
-    page = demo_page(loaded, classifier, title, unit=unit)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_content(path, page, "a demo page")
-
-
 def demo_page(
-    loaded: TextModel, classifier: Head | None, title: str, *, unit: int | None = None
+    loaded: TextModel, classifier: Head | None, title: str = _TITLE, *, unit: int | None = None
 ) -> str:
+    """Return a page in which the model reads and writes texts.
+
+    classifier: gives the probability and says what a high value of the unit means; without one the
+    page shows neither. unit: the one to show first; by default the one that the classifier relies
+    on most, or without a classifier the one that varies most. Raises InputError for a model that
+    the page cannot compute.
+    """
     check_computable(loaded)
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:

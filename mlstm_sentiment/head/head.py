@@ -206,9 +206,7 @@ class Head:
         raise InputError(f"{type(estimator).__name__}: {NOT_LINEAR}")
 
     def _check_steps(self) -> None:
-        if not self.steps or [step.IS_LINK for step in self.steps] != [False] * (
-            len(self.steps) - 1
-        ) + [True]:
+        if [n for n, step in enumerate(self.steps, 1) if step.IS_LINK] != [len(self.steps)]:
             raise InputError("the last step of a head, and no other, must be a link")
         if not self.pooling or self.features % len(self.pooling):
             raise InputError(f"{self.features} features for {len(self.pooling)} poolings")
@@ -225,12 +223,10 @@ class Head:
         columns = batch.values.shape[1]
         if columns != (1 if self.is_binary else len(self.classes)):
             raise InputError(f"{columns} scores for {len(self.classes)} classes")
-        if self.unit is not None and self.unit.index >= self.units:
-            raise InputError(f"neuron.index is {self.unit.index}; it must be below {self.units}")
-        if self.unit is not None and self.unit.pooling not in self.pooling:
-            raise InputError(
-                f"neuron.pooling is {self.unit.pooling!r}; it must be one of {self.pooling}"
-            )
+        if (unit := self.unit) is not None and unit.index >= self.units:
+            raise InputError(f"neuron.index is {unit.index}; it must be below {self.units}")
+        if unit is not None and unit.pooling not in self.pooling:
+            raise InputError(f"neuron.pooling is {unit.pooling!r}; known: {self.pooling}")
 
     @property
     def features(self) -> int:

@@ -193,11 +193,8 @@ def learn(
         for whole, part in zip(after, fold, strict=True):
             whole[held_out] = part
     counts = np.bincount(right, minlength=len(names))
-    chances = [
-        before[1][everything, right],
-        after[1][everything, right],
-        counts[right] / len(right),
-    ]
+    chances = [each[everything, right] for each in (before[1], after[1])]
+    chances.append(counts[right] / len(right))
     return LearnedHead(
         head=rows.fitted(everything),
         before=before[0] == right,

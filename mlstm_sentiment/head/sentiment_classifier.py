@@ -245,13 +245,10 @@ class SentimentClassifier(Parameterized):
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = (labels == predicted).reshape(len(predicted), -1).all(1)
-        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
-        if weights.shape != right.shape or not weights.sum() > 0:
-            raise InputError(
-                f"sample_weight has {weights.size:,} numbers, of sum {weights.sum():g}; give one "
-                f"for each of the {len(right):,} texts, not all zero"
-            )
-        return float(np.average(right, weights=weights))
+        try:
+            return float(np.average(right, weights=sample_weight))
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            raise InputError(f"sample_weight: {error}; give one for each text") from error
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the sentiment unit after each text, float32 [N].

@@ -79,15 +79,6 @@ class InputRow(NamedTuple):
     text: str | None  # None if there is none, or if it is a placeholder: no answer
     had_tags: bool = False
 
-    @classmethod
-    def of(cls, record: Record, text: str | None, header: str | None = None) -> "InputRow":
-        """Return the row of a record with this text.
-
-        header: of the column of texts, if they are in one.
-        """
-        has_tags = text is not None and without_tags(text) != text
-        return cls(record, answered_text(text, header), has_tags)
-
 
 class Rows:
     """The rows of a source, with the keys that they have.
@@ -195,7 +186,8 @@ def rows_of(
         text = unicode_text(key.value(record), record.place)
         if are_alike:
             key.require(location)
-        yield InputRow.of(record, text, key.header_in(record))
+        had_tags = text is not None and without_tags(text) != text
+        yield InputRow(record, answered_text(text, key.header_in(record)), had_tags)
     key.conclude(location)
 
 

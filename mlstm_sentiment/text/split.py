@@ -62,10 +62,6 @@ def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
     return np.minimum(apart, reviews - steps[::-1])
 
 
-def tokens_by_review(split: Split) -> Sequence[np.ndarray]:
-    return [split.tokens[a:b] for a, b in pairwise(split.offsets)]
-
-
 def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
     """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
     bounds = shard_bounds(split, min(strips, split.reviews))

@@ -26,7 +26,6 @@ from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
 from ..text.tokenizer import Tokenizer
 
-_TEXTS, _TOKENS = 64, 4096  # whose units are in memory together
 _ONE_STATE = ("gru", "transformer")  # cells whose only state is the hidden one
 
 
@@ -166,7 +165,7 @@ def read_texts(
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
         if missing:
-            varying = _highest_variance_units(loaded, sequences, len(traced) + missing, **where)
+            varying = _widest_ranging_units(loaded, sequences, len(traced) + missing, **where)
             traced += [unit for unit in varying if unit not in traced][:missing]
         values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
@@ -251,51 +250,22 @@ def poles_of(classifier: Head) -> tuple[str, str]:
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
 
-def _highest_variance_units(
+def _widest_ranging_units(
     model: TextModel,
     sequences: Sequence[np.ndarray],
     count: int,
     *,
-    state: StateName = "cell",
-    layer: int = -1,
-    advance: Callable[[int], object] = lambda tokens_read: None,
+    state: StateName,
+    layer: int,
+    advance: Callable[[int], object] | None = None,
 ) -> list[int]:
-    """Return the `count` units whose values vary most, the largest variance first.
-
-    sequences: tokens [n] each. advance: called with the number of tokens read since its last call,
-    for a progress bar. Raises InputError for a layer that the model lacks, and for a state other
-    than "cell" and "hidden".
-    """
-    FeatureKind(state=state)  # refuses any other word
-    model.architecture.check_unit(0, layer)
-    H, layers = model.architecture.hidden_size, [layer % model.architecture.layers]
-    tokens_read = 0
-    mean, squares = np.zeros(H), np.zeros(H)  # squares: sum of squared distances from the mean
-    for first in range(0, len(sequences), _TEXTS):
-        batch = sequences[first : first + _TEXTS]
-        window, now = _TOKENS // len(batch), None
-        for start in range(0, max(map(len, batch)), window):
-            reading = model.read(
-                [tokens[start : start + window] for tokens in batch],
-                (),
-                state=state,
-                layers=layers,
-                units=range(H),
-                initial=now,
-                final=True,
-                advance=advance,
-            )
-            now = reading.state
-            assert reading.unit_states is not None
-            values = np.concatenate(reading.unit_states).astype(np.float64)  # [tokens, H]
-            # Chan et al. 1979: combines the moments of two sets without cancellation.
-            added, batch_mean = len(values), values.mean(axis=0)
-            difference, total = batch_mean - mean, tokens_read + added
-            squares += ((values - batch_mean) ** 2).sum(axis=0)
-            squares += difference**2 * (tokens_read * added / total)
-            mean += difference * (added / total)
-            tokens_read = total
-    return np.argsort(-squares, kind="stable")[:count].tolist()
+    """Return the `count` units whose largest and smallest value in the texts are furthest apart."""
+    layers = [layer % model.architecture.layers]
+    sequences = [tokens for tokens in sequences if len(tokens)]
+    reading = model.read(sequences, ("max", "min"), state=state, layers=layers, advance=advance)
+    highest, lowest = np.split(reading.features(("max", "min")), 2, axis=1)
+    widths = highest.max(axis=0) - lowest.min(axis=0)
+    return np.argsort(-widths, kind="stable")[:count].tolist()
 
 
 def _values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
