@@ -124,14 +124,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
-        self.names = {"--help"}
         self.other_names: Mapping[str, str] = {}
         self._sections: dict[str, Any] = {}
 
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        if hasattr(self, "names"):  # --help comes before there are any
-            self.names |= {name for name in names if name.startswith("--")}
-        return super().add_argument(*names, **options)
+    @property
+    def names(self) -> list[str]:
+        """The long names of the options."""
+        return [n for action in self._actions for n in action.option_strings if n[:2] == "--"]
 
     def section(self, name: str, about: str) -> Any:
         """Return the section of the help with this name; the options without one are first."""
@@ -247,7 +246,6 @@ class _Place:
         if required:
             details["required"] = True
         name = self.name.replace("_", "-")
-        parser.names.add(f"--{name}")
         section = parser.section(self.section, self.about)
         section.add_argument(f"--{name}", dest=self.path, **details)
         if details.get("action") == "store_true":  # its opposite is accepted, too

@@ -163,10 +163,15 @@ def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path |
 
     path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
     None: `classifier/` of the model, else that in `transfer/` of its run directory, or of the model
-    directory if it has no run.
+    directory if it has no run. Raises InputError if the folder `path` has none.
     """
     if path is not None:
-        return classifier_in(Path(path))
+        if (folder := classifier_in(Path(path))) is None:
+            raise InputError(
+                f"{path}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
+                "one, or leave out --classifier"
+            )
+        return folder
     run = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
     return _first([loaded.folder / FOLDER, run / TRANSFER_FOLDER / FOLDER])
 
@@ -179,16 +184,6 @@ def classifier_in(folder: Path) -> Path | None:
 
 def _first(places: list[Path]) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
-
-
-def shown_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
-    folder = find_classifier(loaded, path)
-    if folder is None and path is not None:
-        raise InputError(
-            f"{path}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
-            "one, or leave out --classifier"
-        )
-    return folder
 
 
 def fitted_digest(loaded: TextModel, head: Head) -> str:
@@ -225,7 +220,7 @@ def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None =
         raise InputError(
             f"layer {layer}: a classifier covers only the last layer; name a unit with --neuron"
         )
-    folder = shown_classifier(loaded, path)
+    folder = find_classifier(loaded, path)
     if folder is None:
         raise InputError(
             f"{loaded.folder}: has no {FOLDER}/, which says which unit to use; name a unit "

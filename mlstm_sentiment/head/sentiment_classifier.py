@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -151,7 +152,7 @@ class SentimentClassifier(Parameterized):
             folder = find_classifier(loaded, classifier)
             if folder is None:
                 raise InputError(
-                    f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
+                    f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
                     f"name the folder of one with --classifier, or use the shipped model "
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
@@ -245,10 +246,10 @@ class SentimentClassifier(Parameterized):
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = (labels == predicted).reshape(len(predicted), -1).all(1)
-        try:
-            return float(np.average(right, weights=sample_weight))
-        except (TypeError, ValueError, ZeroDivisionError) as error:
-            raise InputError(f"sample_weight: {error}; give one for each text") from error
+        with suppress(TypeError, ValueError, ZeroDivisionError):
+            if np.isfinite(accuracy := float(np.average(right, weights=sample_weight))):
+                return accuracy
+        raise InputError("sample_weight: give one number for each text, not all zero")
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the sentiment unit after each text, float32 [N].
