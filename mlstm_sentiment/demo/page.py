@@ -27,7 +27,7 @@ _MULTIPLE = 16  # bytes: where JavaScript may view numbers of any size
 _KINDS = {ctypes.c_int64: "int64", ctypes.c_float: "float", ctypes.c_double: "double"}
 
 
-class Packer:
+class _Packer:
     """Arrays one after the other, in one piece of memory."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Packer:
         }
 
 
-def structures() -> dict[str, Any]:
+def _structures() -> dict[str, Any]:
     """Return the fields of engine.h's structures, in order: each one's name and kind."""
     return {
         structure.__name__: _fields(structure)
@@ -121,14 +121,14 @@ def demo_page(
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
-    packer = Packer()
+    packer = _Packer()
     stored = read_weights(open_model(loaded.folder))
     model = packer.add_model(stored, is_fast=loaded.precision == "fast")
     model_bytes = len(packer.data)
     data = {
         "model": model,
         "model_bytes": model_bytes,
-        "structures": structures(),
+        "structures": _structures(),
         **_description(loaded, head, unit, packer),
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
@@ -160,7 +160,7 @@ def check_computable(loaded: TextModel) -> None:
 
 
 def _description(
-    loaded: TextModel, head: Head | None, unit: int | None, packer: Packer
+    loaded: TextModel, head: Head | None, unit: int | None, packer: _Packer
 ) -> dict[str, Any]:
     architecture, profile, tokenizer = loaded.architecture, loaded.profile, loaded.tokenizer
     ranges = _ranges(loaded)
@@ -186,7 +186,7 @@ def _description(
     }
 
 
-def _head(head: Head, packer: Packer) -> dict[str, Any]:
+def _head(head: Head, packer: _Packer) -> dict[str, Any]:
     _, description = parts_of(head)
     steps = [
         {

@@ -49,7 +49,7 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
+def _probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
     """Return the probabilities of the next token, float64 [B, V]; rows sum to 1.
 
     logits: float64 [B, V]. allowed: bool [B, V], at least one per row. Order: mask what is not
@@ -147,7 +147,7 @@ def _generate(
         logits = model.next_token(state).astype(np.float64)
         if not np.isfinite(logits).all():
             raise InputError("the model predicts NaN or infinity: its weights are damaged")
-        chances = probabilities(logits, allowed, config)
+        chances = _probabilities(logits, allowed, config)
         tokens = np.array([sample.draw(row) for sample, row in zip(samples, chances, strict=True)])
         for number, sample in enumerate(samples):
             if sample.room and (characters := sample.append(int(tokens[number]))):

@@ -81,7 +81,7 @@ class StoredMatrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StoredLayer:
+class _StoredLayer:
     """A layer: w_mx [H, in], w_x [4H, in], w_mh [H, H], w_h [4H, H], and b, float32 [4H]."""
 
     matrices: Mapping[str, StoredMatrix]
@@ -109,7 +109,7 @@ class StoredModel(ModelFolder):
     """A model with its weights, as its folder has them."""
 
     embedding: StoredMatrix
-    layers: tuple[StoredLayer, ...]
+    layers: tuple[_StoredLayer, ...]
     decoder: StoredMatrix
     decoder_bias: np.ndarray
 
@@ -183,7 +183,7 @@ def read_weights(opened: ModelFolder) -> StoredModel:
         )
     weights = opened.weights(_shapes(architecture))
     layers = [
-        StoredLayer(
+        _StoredLayer(
             {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
             weights.vector(f"layers.{index}.b"),
         )

@@ -34,7 +34,7 @@ def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.nd
         scale = np.abs(values).max(axis=-1) / largest
         scale = scale.clip(min=np.finfo(np.float32).tiny)  # a row of zeros
         integers = np.rint(values / scale[..., None]).astype(np.int8)
-        result[name] = integers if bits == 8 else pack(integers, bits)
+        result[name] = integers if bits == 8 else _pack(integers, bits)
         result[name + SCALE] = scale
     return result
 
@@ -50,7 +50,7 @@ def quantized_shapes(
     return result
 
 
-def pack(integers: np.ndarray, bits: int) -> np.ndarray:
+def _pack(integers: np.ndarray, bits: int) -> np.ndarray:
     """Put the lowest bits of int8 [..., n] side by side, uint8 [..., bits n / 8 rounded up]."""
     spread = np.unpackbits(integers.view(np.uint8)[..., None], axis=-1)  # [..., n, 8]
     return np.packbits(spread[..., 8 - bits :].reshape(*integers.shape[:-1], -1), axis=-1)

@@ -45,7 +45,7 @@ class _LinearModel(NamedTuple):
         return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
 
 
-def linear_model(estimator: Any, features: Any = None) -> _LinearModel:
+def _linear_model(estimator: Any, features: Any = None) -> _LinearModel:
     """Return a fitted linear model's parts; see `Head.from_sklearn`. InputError for any other."""
     parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
     whole = estimator
@@ -161,7 +161,7 @@ class Head:
     unit: HeadUnit | None = None  # None: the one of most influence
 
     def __post_init__(self) -> None:
-        check_class_names(self.classes)
+        _check_class_names(self.classes)
         self._check_steps()
         if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
             raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
@@ -188,7 +188,7 @@ class Head:
         >>> head = Head.from_sklearn(LogisticRegression().fit(X, y), featurizer)  # doctest: +SKIP
         >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
         """
-        model = linear_model(estimator, features)
+        model = _linear_model(estimator, features)
         names = model.names if classes is None else tuple(map(str, classes))
         if len(names) != len(model.names):
             raise InputError(f"{len(names)} classes are named; the model has {len(model.names)}")
@@ -395,7 +395,7 @@ def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
     return low, high
 
 
-def check_class_names(classes: tuple[str, ...]) -> None:
+def _check_class_names(classes: tuple[str, ...]) -> None:
     if len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:

@@ -99,7 +99,7 @@ def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
     return f'<div style="{style}" dir="auto">{spans}</div><p>{html.escape(trace.verdict)}</p>'
 
 
-def as_json(traces: UnitTraces) -> dict[str, Any]:
+def _as_json(traces: UnitTraces) -> dict[str, Any]:
     """Return all data: each character with its bytes and its value in every unit."""
     return {
         "format_version": FORMAT_VERSION,
@@ -262,7 +262,7 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
-        return write_json(path, as_json(traces), "a heatmap")
+        return write_json(path, _as_json(traces), "a heatmap")
     page = _as_html(traces, palette)
     # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")

@@ -75,7 +75,7 @@ class _Entry:
     months: dict[tuple[str | None, ...], None] = field(default_factory=dict)
 
 
-class Report:
+class _Report:
     """Collects what the page shows, in bounded memory, while rows are classified.
 
     summary: counts the same rows. text_of: returns the text of a row. text_name: returns the name
@@ -516,7 +516,7 @@ def write_report(
     def own(key: str) -> str:
         return names.of([key])[0]
 
-    report = Report(
+    report = _Report(
         classifier,
         summary,
         lambda: own(rows.key.key or "text"),

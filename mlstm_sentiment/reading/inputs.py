@@ -58,8 +58,8 @@ _DECOMPRESSORS: dict[str, Callable[[], Any]] = {
 
 
 @contextmanager
-def decompressed(stored: Any, compression: str | None, location: str) -> Iterator[Any]:
-    """Stream the content of a stored file; raises one of the `damage` errors if it is damaged.
+def _decompressed(stored: Any, compression: str | None, location: str) -> Iterator[Any]:
+    """Stream the content of a stored file; raises one of the `_damage` errors if it is damaged.
 
     Raises InputError, with the location, if it does not begin as this compression does.
     """
@@ -74,10 +74,10 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             "rename it"
         )
     if compression in _DECOMPRESSORS:
-        yield buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
+        yield _buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive:
-            name = only_member(archive, location)
+            name = _only_member(archive, location)
             try:
                 file = archive.open(name)
             except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression
@@ -90,7 +90,7 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             yield file
 
 
-def only_member(archive: zipfile.ZipFile, location: str) -> str:
+def _only_member(archive: zipfile.ZipFile, location: str) -> str:
     """Return the only file in an archive, a README left out; InputError if that is in doubt."""
     names = [each.filename for each in archive.infolist() if not each.is_dir()]
     meant = [name for name in names if not _NOTES.search(name)] or [*names]
@@ -119,12 +119,12 @@ class _Stream(io.RawIOBase):
         return count
 
 
-def buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
+def _buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
     """Return pieces of bytes, none of them empty, as a buffered file."""
     return io.BufferedReader(_Stream(pieces), READ_AT_ONCE)
 
 
-def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+def _pieces_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(READ_AT_ONCE), b"")
 
 
@@ -173,7 +173,7 @@ def _zstandard() -> Any:
     raise InputError(".zst files need backports.zstd: pip install backports.zstd")
 
 
-def damage() -> tuple[type[Exception], ...]:
+def _damage() -> tuple[type[Exception], ...]:
     """Return the errors that reading a damaged or truncated compressed file raises."""
     errors: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
     # Of a zip file whose damage looks like a later version: NotImplementedError.
@@ -348,7 +348,7 @@ class Input:
             if codec.lower() in UTF8:
                 yield file
             else:
-                yield buffered(_recoded(file, codec, self.location))
+                yield _buffered(_recoded(file, codec, self.location))
 
     @contextmanager
     def _bytes(self, position: Position | None) -> Iterator[Any]:
@@ -359,7 +359,7 @@ class Input:
         with open(path, "rb") as stored:
             if position is not None and size is not None:
                 position.stored, position.size = stored, size
-            with decompressed(stored, self.compression, self.location) as file:
+            with _decompressed(stored, self.compression, self.location) as file:
                 yield self._bounded(file)
 
     def _encoding_of(self, file: Any, *, whole: bool) -> Encoding:
@@ -386,7 +386,7 @@ class Input:
             raise InputError(f"{self.location}: no such file") from error
         except IsADirectoryError as error:
             raise InputError(f"{self.location}: {_of_folder(Path(self.location))}") from error
-        except damage() as error:
+        except _damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
@@ -400,7 +400,7 @@ class Input:
         size = self.stored_bytes
         if self.compression is None or self.kind in BINARY or size is None:
             return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
-        return buffered(_not_a_bomb(file, size, self.location))
+        return _buffered(_not_a_bomb(file, size, self.location))
 
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
@@ -410,7 +410,7 @@ def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
         return
     decoder = codecs.getincrementaldecoder(codec)()
     try:
-        for piece in chain(pieces_of(file), [b""]):
+        for piece in chain(_pieces_of(file), [b""]):
             if text := decoder.decode(piece, final=not piece):
                 yield text.encode()
     except UnicodeError as error:
@@ -422,7 +422,7 @@ def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
 def _not_a_bomb(file: IO[bytes], size: int, location: str) -> Iterator[bytes]:
     """Yield what a file of `size` bytes unpacks to; InputError if it is far too much."""
     left = max(MOST_UNPACKED * size, SURE_UNPACKED)
-    for piece in pieces_of(file):
+    for piece in _pieces_of(file):
         left -= len(piece)
         if left < 0:
             raise InputError(
@@ -469,8 +469,8 @@ def _of_folder(folder: Path) -> str:
 def _kind_in(path: str) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
-            return Path(only_member(archive, path)).suffix.lower()
-    except damage() as error:
+            return Path(_only_member(archive, path)).suffix.lower()
+    except _damage() as error:
         raise InputError(f"{path}: damaged, or not an archive ({error}); get it again") from error
 
 

@@ -161,7 +161,7 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     is_array = _begins_an_array(head)
     what = "a JSON array" if is_array else "JSON"
     table = TableReport(source.location, what, is_table=False)
-    items = (array_items if is_array else object_items)(file, strict=strict)
+    items = (_array_items if is_array else _object_items)(file, strict=strict)
     yield from sampled_records(_items(source, items, strict), table)
 
 
@@ -200,12 +200,12 @@ def _begins_an_array(head: bytes) -> bool:
 
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
-    text, repaired = decode(line, place, strict, codec)
+    text, repaired = _decode(line, place, strict, codec)
     return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
 
 
 def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
-    text, repaired = decode(line, place, strict, codec)
+    text, repaired = _decode(line, place, strict, codec)
     if not text.strip():
         return None
     return _placed(_as_record(_loads(text, place), place), place, repaired)
@@ -257,7 +257,7 @@ def _placed(record: Record, place: str, repaired: bool) -> Record:
     return record
 
 
-def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
+def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
     """Return bytes as text, and whether any of them were not of the encoding."""
     try:
         return line.decode(codec), False
@@ -272,7 +272,7 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
     content = file.read(_LONGEST_DOCUMENT + 1)
     if len(content) > _LONGEST_DOCUMENT:
         raise InputError(f"{source.location}: longer than {_LONGEST_DOCUMENT:,} bytes; cut it")
-    text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
+    text, repaired = _decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
     yield _placed(Record(text=text), source.location, repaired)
 
 
@@ -359,7 +359,7 @@ class _Text:
         return json.JSONDecodeError(message, self.buffer, self.position)
 
 
-def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
+def _array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the items of a JSON array.
 
     Raises ValueError for anything else (json.JSONDecodeError, except for a number of too many
@@ -372,11 +372,11 @@ def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
         raise text.error("something after the array")
 
 
-def object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
+def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the objects of a file, however they are broken into lines.
 
     Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
-    Raises the errors of `array_items`.
+    Raises the errors of `_array_items`.
     """
     text, decoder = _Text(file, strict), json.JSONDecoder()
     text.peek()

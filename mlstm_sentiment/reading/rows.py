@@ -148,13 +148,13 @@ class Rows:
             return
         records = self.source.arriving()
         are_alike = records.has_equal_keys
-        stream = rows_of(records, self.key, self.source.name, are_alike=are_alike)
+        stream = _rows_of(records, self.key, self.source.name, are_alike=are_alike)
         yield from _in_batches(stream, lambda: records.waiting, first_sizes)
 
     def _read(self) -> Iterator[InputRow]:
         source = self.source
         records = source.records(self._position)
-        return rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
+        return _rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -173,7 +173,7 @@ class Rows:
         return list(keys)
 
 
-def rows_of(
+def _rows_of(
     records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
 ) -> Iterator[InputRow]:
     """Yield the records with their texts; the first ones may lack the key.

@@ -37,7 +37,7 @@ _READ_BYTES = 1 << 20
 log = logging.getLogger(__name__)
 
 
-class ArrivingLines:
+class _ArrivingLines:
     """The lines of a file descriptor, with their line ends, each as soon as it arrives."""
 
     def __init__(self, descriptor: int):
@@ -110,7 +110,7 @@ class ArrivingLines:
             self._written += bool(line.strip())
 
 
-def kind_of(line: bytes) -> str:
+def _kind_of(line: bytes) -> str:
     """Return the kind of a stream, JSON lines or plain text, by its first line.
 
     Raises InputError for a probable table or array of JSON, which would otherwise be answered as
@@ -140,7 +140,7 @@ def kind_of(line: bytes) -> str:
     return ".txt"
 
 
-class ArrivingRecords:
+class _ArrivingRecords:
     """The records of lines of JSON or text, each as soon as it is complete.
 
     Raises InputError for a faulty one. kind: .jsonl or .txt.
@@ -318,12 +318,12 @@ class Source:
             return iter(self.arriving())
         return read_records(self.file, strict=True, position=position)
 
-    def arriving(self) -> ArrivingRecords:
+    def arriving(self) -> _ArrivingRecords:
         """Return the rows of standard input, each as soon as it is there; waits for the first."""
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file with --input")
-        lines = ArrivingLines(sys.stdin.fileno())
-        return ArrivingRecords(lines, kind_of(lines.first()), self.table.encoding or "utf-8")
+        lines = _ArrivingLines(sys.stdin.fileno())
+        return _ArrivingRecords(lines, _kind_of(lines.first()), self.table.encoding or "utf-8")
 
     def read_texts(self) -> Iterator[str]:
         """Yield the text of each row, a missing one as the empty one.

@@ -139,10 +139,10 @@ def _of_number(number: float) -> date | None:
     return None
 
 
-class Dates:
+class _Dates:
     """A column of dates, typed over the cells that were added, in one order.
 
-    dates = Dates("Timestamp")
+    dates = _Dates("Timestamp")
     for cell in cells:
         dates.add(cell)
     dates.settled(dates.months("3/11/2024"))  # '2024-03', or '2024-11' if some cell is 25/11/2024
@@ -159,7 +159,7 @@ class Dates:
         self._followed: Order | None = None
 
     def add(self, cell: Any) -> None:
-        if is_missing(cell):
+        if _is_missing(cell):
             return
         self.cells += 1
         readings = self._readings(cell)
@@ -207,12 +207,12 @@ class Dates:
             f"No date shows whether the day or the month comes first; 3/4/2024 is taken as {read}."
         )
 
-    def follow(self, other: "Dates") -> None:
+    def follow(self, other: "_Dates") -> None:
         """Read dates that no cell of their own column shows the order of as another column's."""
         self._followed = other.order
 
     def _readings(self, cell: Any) -> _Readings:
-        if self.rank == _NO_DATES or is_missing(cell):
+        if self.rank == _NO_DATES or _is_missing(cell):
             return _NO_DATE
         if hasattr(cell, "year") and hasattr(cell, "month"):
             day = _date(cell.year, cell.month, getattr(cell, "day", 1))
@@ -232,7 +232,7 @@ class Dates:
         return months[ORDERS.index(self.order)]
 
 
-def is_missing(value: object) -> bool:
+def _is_missing(value: object) -> bool:
     """Return whether a cell has no value; NaN is one that Excel could not compute."""
     return value in (None, "") or value != value
 
@@ -276,7 +276,7 @@ _WHOLE = re.compile(r"([+-]?\d+)[.,]0+")
 
 def _group_of(cell: Any) -> str:
     """Return what makes groups equal: blanks and case make no difference, nor do 5 and 5.0."""
-    if is_missing(cell):
+    if _is_missing(cell):
         return ""
     text = " ".join(unicodedata.normalize("NFKC", str(cell)).split()).casefold()
     match = _WHOLE.fullmatch(text)
@@ -301,9 +301,9 @@ class TableModel:
         self.by, self._text = by, text
         self._names: dict[str, str] = {"": _NO_GROUP}  # of groups: as in its first cell
         self._sample: list[Mapping[str, Any]] = []
-        self._columns: dict[str, Dates] | None = None  # those that may be dates; found when needed
+        self._columns: dict[str, _Dates] | None = None  # those that may be dates; found when needed
         self._export: Export | None = None
-        self._known: tuple[Dates | None, Dates | None] | None = None  # until a row comes
+        self._known: tuple[_Dates | None, _Dates | None] | None = None  # until a row comes
 
     def add(self, row: Mapping[str, Any]) -> None:
         self._known = None
@@ -314,21 +314,21 @@ class TableModel:
         for name, dates in self._dated().items():
             dates.add(row.get(name))
 
-    def _dated(self) -> dict[str, Dates]:
+    def _dated(self) -> dict[str, _Dates]:
         """Return the columns that may hold dates, by the first rows, and that of the groups."""
         if self._columns is None:
             names = dict.fromkeys(name for row in self._sample for name in row)
             self._export = export_of(names)
             skipped = set(self._text()) - {self.by}
             named = names if self.by is None else [*names, self.by]
-            columns = {name: Dates(name) for name in named if name not in skipped}
+            columns = {name: _Dates(name) for name in named if name not in skipped}
             for name, dates in columns.items():
                 for row in self._sample:
                     dates.add(row.get(name))
             self._columns = {n: d for n, d in columns.items() if d.may_be_dates or n == self.by}
         return self._columns
 
-    def _in_order(self, dates: Dates) -> Dates | None:
+    def _in_order(self, dates: _Dates) -> _Dates | None:
         """Return a column of dates, which takes the order of others if its cells leave it open."""
         if not dates.are_dates:
             return None
@@ -340,23 +340,23 @@ class TableModel:
         return dates
 
     @property
-    def dates(self) -> Dates | None:
+    def dates(self) -> _Dates | None:
         """The column that says when texts were written: the groups, if these are dates."""
         return self._what_is_known[0]
 
     @property
-    def group_dates(self) -> Dates | None:
+    def group_dates(self) -> _Dates | None:
         """The column of groups, if these are dates, which are grouped by month."""
         return self._what_is_known[1]
 
     @property
-    def _what_is_known(self) -> tuple[Dates | None, Dates | None]:
+    def _what_is_known(self) -> tuple[_Dates | None, _Dates | None]:
         if self._known is None:
             groups = None if self.by is None else self._in_order(self._dated()[self.by])
             self._known = groups or self._time_axis(), groups
         return self._known
 
-    def _time_axis(self) -> Dates | None:
+    def _time_axis(self) -> _Dates | None:
         axes = [dates for dates in self._dated().values() if dates.rank < 4]
         known = self._export.date if self._export else None
         axes.sort(key=lambda dates: (words_of(dates.name) != known, dates.rank))

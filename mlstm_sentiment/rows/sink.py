@@ -69,7 +69,7 @@ class Sink:
 
     def check(self) -> None:
         if self.path is not None and not is_stream(Path(self.path)):
-            check_resumable(Path(self.path))
+            _check_resumable(Path(self.path))
 
     @contextmanager
     def open(
@@ -107,7 +107,7 @@ class Sink:
             finish = None
             if row_format == "xlsx":
                 finish = partial(write_workbook, columns=columns)
-            with resumable_output(path, request, finish) as rows:
+            with _resumable_output(path, request, finish) as rows:
                 writer = RowWriter(rows, row_format, columns, dialect=dialect)
                 yield RowOutput(writer, rows, added)
 
@@ -118,7 +118,7 @@ class RowOutput:
     def __init__(
         self,
         writer: RowWriter | None,
-        rows: "ResumableRows | None" = None,
+        rows: "_ResumableRows | None" = None,
         added: Sequence[str] = (),
     ):
         self._writer, self._rows, self._added = writer, rows, added
@@ -162,11 +162,11 @@ class _BatchEnd(NamedTuple):
 
 
 @contextmanager
-def resumable_output(
+def _resumable_output(
     final: Path,
     request: Mapping[str, Any],
     finish: Callable[[Path, Path], None] | None = None,
-) -> Iterator["ResumableRows"]:
+) -> Iterator["_ResumableRows"]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
     After an interruption, the rows stay. The next call for the same `final` continues them if its
@@ -174,7 +174,7 @@ def resumable_output(
     `final` of the rows, if it is no plain file of them. Raises
     InputError if another process is writing the file, or if a folder has its name.
     """
-    partial, journal, lock = check_resumable(final)
+    partial, journal, lock = _check_resumable(final)
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
     with one_at_a_time(lock, busy):
         head = json.dumps(request, default=str).encode() + b"\n"
@@ -186,7 +186,7 @@ def resumable_output(
                 open_work(journal, "r+b") as ends,
             ):
                 ends.seek(len(head))
-                rows = ResumableRows(file, ends)
+                rows = _ResumableRows(file, ends)
                 yield rows
                 rows.finish()
         except BaseException:
@@ -204,7 +204,7 @@ def resumable_output(
         remove_work(journal)
 
 
-def check_resumable(final: Path) -> tuple[Path, Path, Path]:
+def _check_resumable(final: Path) -> tuple[Path, Path, Path]:
     """Return the rows so far, their journal and their lock; InputError if one may not be written.
 
     An input may be none of these files.
@@ -240,7 +240,7 @@ def _copy_to_free_name(partial: Path, why: str) -> None:
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 
-class ResumableRows:
+class _ResumableRows:
     """A file of rows in batches, and a journal that says which rows of the input are in it.
 
     `take` each batch of the input; if its rows are not in the file, write them, then `flush`.

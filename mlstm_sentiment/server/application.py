@@ -97,18 +97,18 @@ class _Guard:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if self._clients >= self._limits.clients:
-            return refusal(503, f"busy: {self._clients} requests at the same time; try again")
+            return _refusal(503, f"busy: {self._clients} requests at the same time; try again")
         lengths = [len(name) + len(value) for name, value in scope["headers"]]
         if (
             sum(lengths) + len(scope["raw_path"]) + len(scope["query_string"])
             > self._limits.headers
         ):
-            return refusal(431, f"address and headers: at most {self._limits.headers:,} bytes")
+            return _refusal(431, f"address and headers: at most {self._limits.headers:,} bytes")
         headers = Headers(scope=scope)
         if not self._address.is_named_by(headers.get("host", ""), self._token is not None):
-            return refusal(403, "the Host of the request is not the address of this server")
+            return _refusal(403, "the Host of the request is not the address of this server")
         if self._token is not None and not self._has_token(headers, scope["query_string"]):
-            return refusal(
+            return _refusal(
                 401,
                 "no token, or a wrong one: open the address that serve printed, or send the header "
                 "Authorization: Bearer TOKEN",
@@ -127,10 +127,10 @@ class _Guard:
 def _on_health(scope: Scope) -> JSONResponse:
     if scope["method"] in ("GET", "HEAD"):
         return JSONResponse({"status": "ok"})
-    return refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
+    return _refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
 
 
-def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": message}, status, headers)
 
 
@@ -272,7 +272,7 @@ async def _on_refusal(request: Request, error: HTTPException) -> Response:
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         message = f"this path does not take {request.method}; use {allowed}"
-    return refusal(error.status_code, message, dict(error.headers or {}))
+    return _refusal(error.status_code, message, dict(error.headers or {}))
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:
@@ -282,6 +282,6 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 async def _on_error(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # uvicorn closes the connection after an error.
-    return refusal(
+    return _refusal(
         500, "internal server error; the server's log has the details", {"Connection": "close"}
     )

@@ -44,7 +44,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
     """
     config = uvicorn.Config(
         app,
-        http=Connection,
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -74,7 +74,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
     running.result()
 
 
-class Connection(H11Protocol):
+class _Connection(H11Protocol):
     """A connection that is closed if it stalls, or if it is idle and another needs its place."""
 
     def __init__(self, *settings: Any, **options: Any):
@@ -89,7 +89,7 @@ class Connection(H11Protocol):
         others = [
             each
             for each in self.connections
-            if isinstance(each, Connection) and not each.transport.is_closing()
+            if isinstance(each, _Connection) and not each.transport.is_closing()
         ]
         idle = [each for each in others if each.is_idle]
         if len(others) >= self._most and idle:

@@ -245,7 +245,7 @@ def _origin(loaded: TextModel) -> dict[str, Any]:
     }
 
 
-def poles_of(classifier: Head) -> tuple[str, str]:
+def _poles_of(classifier: Head) -> tuple[str, str]:
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
@@ -379,4 +379,7 @@ def orientation_of(fitted: Head, areas: np.ndarray | None) -> dict[str, Any]:
         gaps = areas - CHANCE
         least = _MIN_AUC - CHANCE
         polarities = {n: 1 if gap > 0 else -1 for n, gap in enumerate(gaps) if abs(gap) >= least}
-    return {"poles": poles_of(fitted), "polarities": {**polarities, fitted.neuron: fitted.polarity}}
+    return {
+        "poles": _poles_of(fitted),
+        "polarities": {**polarities, fitted.neuron: fitted.polarity},
+    }

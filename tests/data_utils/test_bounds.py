@@ -16,7 +16,9 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import LONGEST_RECORD, _zstandard
 from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
 from mlstm_sentiment.reading.row_files import RowWriter
-from mlstm_sentiment.reading.source import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
+from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
+from mlstm_sentiment.reading.source import _kind_of as kind_of
 from tests.data_utils.splits import reviews_in
 
 PIECE = 1 << 24

@@ -16,10 +16,12 @@ from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.tensors import (
     BITS,
     SCALE,
-    pack,
     quantize,
     quantized_shapes,
     unpack,
+)
+from mlstm_sentiment.files.tensors import (
+    _pack as pack,
 )
 from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.text.profiles import text_profile

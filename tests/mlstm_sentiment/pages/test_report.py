@@ -24,7 +24,9 @@ from mlstm_sentiment.pages.report import (
     PAGE_BYTES,
     QUOTES,
     SET_APART,
-    Report,
+)
+from mlstm_sentiment.pages.report import (
+    _Report as Report,
 )
 from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.rows import summary as summaries
