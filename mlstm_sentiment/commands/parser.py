@@ -63,7 +63,6 @@ def parse(
     type or out of the bounds of its type.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    _, _, examples = cleandoc(doc or "").partition("\n\n")
     # Help texts are read from source files, so only where they are shown.
     places = list(_places(options, default, with_help=not _HELP.isdisjoint(arguments)))
     words = "".join(f" {place.word}" for place in places if place.argument.positional)
@@ -71,7 +70,7 @@ def parse(
         prog=program,
         usage=f"{program or '%(prog)s'} [-h]{words} [OPTIONS]",
         description=cleandoc(options.__doc__ or ""),
-        epilog=f"examples:\n{indent(examples, '  ')}" if examples else None,
+        epilog=_examples(doc),
     )
     parser.other_names = other_names or {}
     for place in places:
@@ -82,6 +81,12 @@ def parse(
     check_standard_output(inputs)
     begin_reading(inputs)
     return parsed
+
+
+def _examples(doc: str | None) -> str | None:
+    """Return what ends a command's --help: the rest of its docstring after the first paragraph."""
+    examples = cleandoc(doc or "").partition("\n\n")[2]
+    return f"examples:\n{indent(examples, '  ')}" if examples else None
 
 
 def _words_of(options: Any) -> Iterator[str]:
@@ -97,11 +102,8 @@ def _words_of(options: Any) -> Iterator[str]:
 
 def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:
     """Parse a command line whose first word says which dataclass the others fill."""
-    _, _, examples = cleandoc(doc or "").partition("\n\n")
-    parser = Parser(
-        description=cleandoc(doc or "").partition("\n\n")[0],
-        epilog=f"examples:\n{indent(examples, '  ')}",
-    )
+    about = cleandoc(doc or "").partition("\n\n")[0]
+    parser = Parser(description=about, epilog=_examples(doc))
     parser.add_argument("kind", choices=list(kinds), help="each has its own --help")
     kind = parser.parse_args(sys.argv[1:2]).kind
     return parse(kinds[kind], arguments=sys.argv[2:], program=f"{parser.prog} {kind}")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from mlstm_sentiment.demo import page, write_demo
+from mlstm_sentiment.demo import page
 from mlstm_sentiment.demo.page import FOLDER, demo_page
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.architecture import Architecture
@@ -51,10 +51,8 @@ def test_the_arrays_are_those_of_the_shipped_file(model):
     assert len(data) < 1.02 * (stored.folder / "model.safetensors").stat().st_size
 
 
-def test_the_page_needs_nothing_but_itself(loaded, tmp_path):
-    path = tmp_path / "new" / "page.html"
-    write_demo(loaded, small_classifier(loaded), path, TITLE)
-    page = path.read_text(encoding="utf-8")
+def test_the_page_needs_nothing_but_itself(loaded):
+    page = demo_page(loaded, small_classifier(loaded), TITLE)
     assert not re.search(r"https?:|url\(|@import|\bfetch\(|XMLHttpRequest", page)
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', page)
     assert policy.startswith("default-src 'none'")
@@ -73,10 +71,9 @@ def test_a_title_is_text_whatever_it_holds(loaded):
     assert page.count("<script") == 5  # four of data, one program
 
 
-def test_a_title_of_another_encoding_can_be_written(loaded, tmp_path):
+def test_a_title_of_another_encoding_can_be_written(loaded):
     """A shell may pass bytes of Latin-1."""
-    write_demo(loaded, None, tmp_path / "page.html", "caf\udce9")
-    assert "<title>caf?</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>caf?</title>" in demo_page(loaded, None, "caf\udce9")
 
 
 def test_a_model_whose_units_become_nan_is_refused(loaded, monkeypatch):
