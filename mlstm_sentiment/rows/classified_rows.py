@@ -77,7 +77,7 @@ class _Classified:
         dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
             self._progress as progress,
-            nullcontext(RowOutput(None))
+            nullcontext(RowOutput())
             if self._sink is None
             else self._sink.open(self._request(), columns, added, dialect=dialect) as output,
         ):

@@ -6,6 +6,7 @@ Rows in a file survive an interrupted command: the next one continues after them
 import hashlib
 import json
 import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,16 +29,23 @@ from ..files.writer import (
     remove_work,
     set_aside,
 )
+from ..reading.columns import NUMBER
 from ..reading.records import Record
-from ..reading.row_files import Dialect, RowFormat, RowWriter, row_as_json
+from ..reading.row_files import (
+    STANDARD,
+    Dialect,
+    RowFormat,
+    cell_of,
+    refused_values,
+    row_as_json,
+    value_of,
+)
 from ..reading.workbooks import write_workbook
 
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
 _FORMATS: dict[str, RowFormat] = {
     ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",
 }  # fmt: skip
-
-
-_STANDARD = Dialect()
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,7 @@ class Sink:
         columns: Sequence[str],
         added: Sequence[str],
         *,
-        dialect: Dialect = _STANDARD,
+        dialect: Dialect = STANDARD,
     ) -> Iterator["RowOutput"]:
         """Open it for rows that end with the values named `added`.
 
@@ -86,7 +94,7 @@ class Sink:
         takes those of the first row. dialect: of the input.
         """
         row_format = self._format
-        dialect = dialect if self.format is None else _STANDARD
+        dialect = dialect if self.format is None else STANDARD
         if row_format == "tsv" or dialect.delimiter == "\t":
             dialect = replace(dialect, delimiter="\t" if row_format == "tsv" else ",")
         dialect = replace(dialect, safe_cells=self.safe_cells)
@@ -95,49 +103,92 @@ class Sink:
             if sys.stdout is None:
                 raise InputError("standard output is closed; name a file with --output")
             with path_in_oserrors(Path(STDOUT)):
-                yield RowOutput(RowWriter(sys.stdout.buffer, row_format, columns, dialect=dialect))
+                yield RowOutput(sys.stdout.buffer, row_format, columns, dialect=dialect)
         elif is_stream(path):
             with path_in_oserrors(path), open_stream(path) as file:
-                yield RowOutput(RowWriter(file, row_format, columns, dialect=dialect))
+                yield RowOutput(file, row_format, columns, dialect=dialect)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             request = {**request, "format": row_format, "columns": list(columns)}
-            if dialect != _STANDARD:
+            if dialect != STANDARD:
                 request["dialect"] = asdict(dialect)
             finish = None
             if row_format == "xlsx":
                 finish = partial(write_workbook, columns=columns)
             with _resumable_output(path, request, finish) as rows:
-                writer = RowWriter(rows, row_format, columns, dialect=dialect)
-                yield RowOutput(writer, rows, added)
+                yield RowOutput(rows, row_format, columns, added, dialect=dialect)
 
 
 class RowOutput:
-    """Takes batches of rows; those that an interrupted command has written are read back."""
+    """Writes batches of rows; those that an interrupted command has written are read back.
+
+    JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
+    digits. file: None writes nothing. columns: of CSV; [] takes those of the first row. added: the
+    names of the last values of each row. dialect: of CSV.
+    """
 
     def __init__(
         self,
-        writer: RowWriter | None,
-        rows: "_ResumableRows | None" = None,
+        file: Any = None,
+        row_format: RowFormat = "jsonl",
+        columns: Sequence[str] = (),
         added: Sequence[str] = (),
+        *,
+        dialect: Dialect = STANDARD,
     ):
-        self._writer, self._rows, self._added = writer, rows, added
+        self._file, self._columns, self._added, self._dialect = file, columns, added, dialect
+        self._is_csv, self._has_header = row_format in ("csv", "tsv"), False
 
     def sizes(self) -> Iterator[int]:
         """Yield the sizes of the batches that have been written, one before each is taken."""
-        return iter(()) if self._rows is None else self._rows.sizes()
+        return self._file.sizes() if isinstance(self._file, _ResumableRows) else iter(())
 
     def take(self, rows: Sequence[Record]) -> list[dict[str, Any]] | None:
-        written = None if self._rows is None else self._rows.take(rows)
-        if written is None or self._writer is None:
+        """Return what was added to the next rows; None if they have not been written yet."""
+        written = self._file.take(rows) if isinstance(self._file, _ResumableRows) else None
+        if written is None:
             return None
-        return self._writer.read_back(written, self._added)
+        if not self._is_csv:
+            stored = map(json.loads, written.splitlines())
+            return [{name: row.get(name) for name in self._added} for row in stored]
+        lines = self._dialect.lines(written)
+        if not self._has_header:
+            self._columns, self._has_header = next(lines), True
+        return [
+            {
+                name: value_of(cell, is_text=name == "label")
+                for name, cell in zip(self._added, cells[-len(self._added) :], strict=True)
+            }
+            for cells in lines
+        ]
 
     def write(self, rows: Sequence[Record]) -> None:
-        if self._writer is not None:
-            for row in rows:
-                self._writer.write(row, row.place)
-            self._writer.flush()
+        """Write a batch; InputError for a value that has no column in CSV or cannot be JSON."""
+        if self._file is None:
+            return
+        for row in rows:
+            line = self._csv_line(row) if self._is_csv else row_as_json(row, row.place)
+            self._file.write(line)
+        self._file.flush()
+
+    def _csv_line(self, row: Record) -> bytes:
+        head, dialect = b"", self._dialect
+        if not self._has_header:
+            self._has_header, self._columns = True, self._columns or list(row)
+            mark = "\ufeff".encode(dialect.codec) if dialect.mark else b""
+            head = mark + dialect.line(list(map(self._safe, self._columns)))
+        if unknown := [name for name in row if name not in self._columns]:
+            raise InputError(
+                f"{row.place}: has {unknown[0]!r}, but the first row has no such column; write "
+                "JSON lines instead (--format jsonl)"
+            )
+        with refused_values(row.place):
+            cells = [self._safe(cell_of(row.get(name))) for name in self._columns]
+            return head + dialect.line(cells)
+
+    def _safe(self, cell: str) -> str:
+        is_formula = self._dialect.safe_cells and _FORMULA.match(cell)
+        return f"'{cell}" if is_formula and not NUMBER.fullmatch(cell) else cell
 
 
 def _format_of(path: Path | str | None) -> RowFormat:

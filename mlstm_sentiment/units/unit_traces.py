@@ -303,8 +303,7 @@ def sentiment_traces(
     classifier was named and there is none to choose one.
     """
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
-    kind = None if fitted is None else fitted.kind
-    loaded = in_pieces(loaded, kind.poolings if kind and kind.state == state else ())
+    loaded = in_pieces(loaded)
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
