@@ -26,40 +26,12 @@ NOT_LINEAR = (
 )
 
 
-class _LinearModel(NamedTuple):
-    """A linear model of scikit-learn, in the parts of a head."""
-
-    steps: tuple[Step, ...]  # to the scores
-    links: tuple[Step, ...]  # candidates; one of them gives the model's probabilities
-    names: tuple[str, ...]
-    several_labels: bool
-    kind: FeatureKind
-    digest: str  # of the model whose features it takes; empty if not known
-    predict_proba: Callable[[np.ndarray], Any]  # from features
-
-    def agrees_with(self, probabilities: Callable[[np.ndarray], np.ndarray], features: int) -> bool:
-        """Whether probabilities, [N] of the second of two classes or [N, C], are the model's."""
-        draw = np.random.default_rng(0).normal(size=(_TRIED, features)).astype(np.float32)
-        expected, result = np.asarray(self.predict_proba(draw)), probabilities(draw)
-        columns = np.column_stack([1 - result, result]) if result.ndim == 1 else result
-        return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
-
-
-def _linear_model(estimator: Any, features: Any = None) -> _LinearModel:
-    """Return a fitted linear model's parts; see `Head.from_sklearn`. InputError for any other."""
-    parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
-    whole = estimator
-    if len(parts) > 1 and hasattr(parts[0], "loaded_"):  # the featurizer stands in the pipeline
-        features, parts, whole = parts[0], parts[1:], estimator[1:]
-    kind, digest = _kind_of(features)
-    *scalers, last = parts
-    steps = [_standardized(scaler) for scaler in scalers if scaler != "passthrough"]
-    affine = _affine(last)
-    _check_size(affine.weight.shape[1], features)
-    several = bool(getattr(last, "multilabel_", False))
-    links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
-    names = tuple(map(_name_of, last.classes_))
-    return _LinearModel((*steps, affine), links, names, several, kind, digest, whole.predict_proba)
+def _agree(head: "Head", predict_proba: Callable[[np.ndarray], Any]) -> bool:
+    """Whether a head's probabilities of random features are those of an estimator."""
+    draw = np.random.default_rng(0).normal(size=(_TRIED, head.features)).astype(np.float32)
+    expected, result = np.asarray(predict_proba(draw)), head.probabilities(draw)
+    columns = np.column_stack([1 - result, result]) if result.ndim == 1 else result
+    return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
 
 
 def _kind_of(features: Any) -> tuple[FeatureKind, str]:
@@ -188,20 +160,31 @@ class Head:
         >>> head = Head.from_sklearn(LogisticRegression().fit(X, y), featurizer)  # doctest: +SKIP
         >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
         """
-        model = _linear_model(estimator, features)
-        names = model.names if classes is None else tuple(map(str, classes))
-        if len(names) != len(model.names):
-            raise InputError(f"{len(names)} classes are named; the model has {len(model.names)}")
-        for link in model.links:
+        parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
+        whole = estimator
+        if len(parts) > 1 and hasattr(parts[0], "loaded_"):  # the featurizer is in the pipeline
+            features, parts, whole = parts[0], parts[1:], estimator[1:]
+        kind, digest = _kind_of(features)
+        *scalers, last = parts
+        steps = [_standardized(scaler) for scaler in scalers if scaler != "passthrough"]
+        affine = _affine(last)
+        _check_size(affine.weight.shape[1], features)
+        several = bool(getattr(last, "multilabel_", False))
+        links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
+        own = tuple(map(_name_of, last.classes_))
+        names = own if classes is None else tuple(map(str, classes))
+        if len(names) != len(own):
+            raise InputError(f"{len(names)} classes are named; the model has {len(own)}")
+        for link in links:
             head = cls(
                 classes=names,
-                steps=(*model.steps, link),
-                model_digest=model_digest or model.digest,
-                state=model.kind.state,
-                pooling=model.kind.poolings,
-                several_labels=model.several_labels,
+                steps=(*steps, affine, link),
+                model_digest=model_digest or digest,
+                state=kind.state,
+                pooling=kind.poolings,
+                several_labels=several,
             )
-            if model.agrees_with(head.probabilities, head.features):
+            if _agree(head, whole.predict_proba):
                 return head
         raise InputError(f"{type(estimator).__name__}: {NOT_LINEAR}")
 

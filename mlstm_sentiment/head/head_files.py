@@ -114,9 +114,19 @@ def read_description(path: Path) -> dict[str, Any]:
 
 def load_head(folder: Path, hidden_size: int) -> Head:
     """Read a head for a model of `hidden_size` units; InputError if it cannot be read."""
-    path = folder / CONFIG_FILE
-    content, steps = read_description(path), tuple[Step, ...]()
-    place, weights = f"{path}: not a description of a head", folder / WEIGHTS_FILE
+    return _described_head(folder, read_description(folder / CONFIG_FILE), hidden_size)
+
+
+def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
+    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
+    content = read_description(folder / CONFIG_FILE)
+    check_model(loaded, content.get("model_digest"), folder, fix)
+    return _described_head(folder, content, loaded.architecture.hidden_size)
+
+
+def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
+    steps, weights = tuple[Step, ...](), folder / WEIGHTS_FILE
+    place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
         if content["format_version"] < FORMAT_VERSION:
             content, steps = converted(folder, weights, content)
@@ -193,13 +203,6 @@ def fitted_digest(loaded: TextModel, head: Head) -> str:
     for name, array in sorted(arrays.items()):
         digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
-
-
-def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
-    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
-    description = read_description(folder / CONFIG_FILE)
-    check_model(loaded, description.get("model_digest"), folder, fix)
-    return load_head(folder, loaded.architecture.hidden_size)
 
 
 def check_model(loaded: TextModel, digest: object, source: object, fix: str) -> None:

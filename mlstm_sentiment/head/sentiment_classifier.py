@@ -138,8 +138,8 @@ class SentimentClassifier(Parameterized):
         """
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
-        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
         self.sides_ = bool(self.sides)
