@@ -38,7 +38,7 @@ from .tables import (
     probable_delimiter,
     text_lines,
 )
-from .workbooks import Workbook, read_workbook, workbook_rows
+from .workbooks import read_workbook
 
 _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -283,7 +283,12 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
     rows: Iterator[TableRow]
     try:
         if source.kind in WORKBOOKS:
-            rows = workbook_rows(_workbook(source, file), table)
+            if source.kept is None:
+                kept = read_workbook(file, source.location, source.options)
+                object.__setattr__(source, "kept", kept)
+            about, names, cells = source.kept
+            vars(table).update(about)
+            rows = (dict(zip(names, row, strict=True)) for row in cells)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
         else:
@@ -298,13 +303,6 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after row {1 + table.rows} ({error.reason}); {_NOT_UTF8}"
         ) from error
-
-
-def _workbook(source: Input, file: IO[bytes]) -> Workbook:
-    if source.kept is None:
-        workbook = read_workbook(file, source.location, source.options)
-        object.__setattr__(source, "kept", workbook)
-    return source.kept
 
 
 _READERS = {
