@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import partial
 from inspect import cleandoc, getsource
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -141,19 +142,11 @@ class Parser(argparse.ArgumentParser):
         return self._sections.get(name, self)
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Return the options; InputError for an unknown word, and for text that is not UTF-8."""
+        """Return the options; InputError for an unknown word."""
         words = map(_with_dashes, sys.argv[1:] if words is None else words)
         options, unknown = self.parse_known_args(list(words), namespace)
         if unknown:
             self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
-        for dest, value in vars(options).items():
-            name = dest.rpartition(".")[2]
-            if name not in _TEXT_OPTIONS or value is None:
-                continue
-            option = f"--{name.replace('_', '-')}"
-            is_list = isinstance(value, list)
-            checked = [utf8_argument(word, option) for word in (value if is_list else [value])]
-            setattr(options, dest, checked if is_list else checked[0])
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
@@ -235,6 +228,9 @@ class _Place:
             details["metavar"] = argument.metavar
         if argument.separator:
             details |= _separated(kind, argument.separator)
+        name = self.name.replace("_", "-")
+        if self.name.rpartition(".")[2] in _TEXT_OPTIONS:
+            details["type"] = partial(utf8_argument, option=f"--{name}")
         if argument.positional:
             if not required and "nargs" not in details:
                 details["nargs"] = "?"
@@ -247,7 +243,6 @@ class _Place:
             details |= {"action": "extend", "nargs": number, "default": []}
         if required:
             details["required"] = True
-        name = self.name.replace("_", "-")
         section = parser.section(self.section, self.about)
         section.add_argument(f"--{name}", dest=self.path, **details)
         if details.get("action") == "store_true":  # its opposite is accepted, too

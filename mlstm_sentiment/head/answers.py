@@ -55,16 +55,8 @@ class Predictions(NamedTuple):
 
     The probabilities of the two classes assume that it takes a side.
     """
-    three_probabilities: "np.ndarray | None" = None
-    """Probabilities of the negative class, neutral and the positive class, float64 [N, 3].
-
-    None unless the classifier predicts neutral.
-    """
-
-    @property
-    def is_neutral(self) -> "np.ndarray | None":
-        three = self.three_probabilities
-        return None if three is None else three.argmax(1) == 1
+    is_neutral: "np.ndarray | None" = None
+    """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
 
 
 def three_answers(

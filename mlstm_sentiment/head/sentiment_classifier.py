@@ -400,9 +400,7 @@ class SentimentClassifier(Parameterized):
             unsure=self._unsure(answer.probabilities),
             unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
-            three_probabilities=None
-            if answer.neutral is None
-            else probability_of_each(self.fitted, answer),
+            is_neutral=None if answer.neutral is None else likeliest(self.fitted, answer) == 1,
         )
 
     def _output(self, texts: Iterable[str]) -> HeadOutput:
