@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,9 +28,11 @@ from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
 from ..version import installed_version
-from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
 from .heatmap import letters
 from .page import as_utf8, fill, page_style, script_digest
+
+_LABELS = 4  # along the axis of time, at most
+
 
 _log = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -59,6 +61,21 @@ LIMITS = (
     "The model often takes sarcasm for praise, such as “Great, another update that breaks "
     "everything.” It misses some negations, too. Read the quotes before you act on a number."
 )
+
+
+class _Share(NamedTuple):
+    """A fraction of some rows, with its 95 % interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    rows: int
+
+    @property
+    def in_words(self) -> str:
+        low, high = f"{self.low:.0%}", f"{self.high:.0%}"
+        return f"{self.value:.0%} ({low} to {high})".replace("%", " %")
 
 
 @dataclass(slots=True)
@@ -246,7 +263,7 @@ class _Report:
         is_positive = side == self._positive
         kind = "high" if is_positive else "low"
         limit = max(phrase.high for phrase in self._numbered)
-        chart = interval_chart(phrase.log_odds, phrase.low, phrase.high, limit, kind)
+        chart = _interval_chart(phrase.log_odds, phrase.low, phrase.high, limit, kind)
         folded = ", ".join(f"{_safe(name)} ({count:,})" for name, count in phrase.folded)
         also = f"<br>With it: {folded}" if folded else ""
         texts = [n for n in phrase.texts.tolist() if self.entries[n].outcome == side]
@@ -296,12 +313,12 @@ class _Report:
                 f'<button type="button" class="quiet" data-group="{_safe(name)}">'
                 f"{_cell(visible(name))}</button>"
             )
-            bar = share_bar(share, "low") if share.rows else ""
+            bar = _share_bar(share, "low") if share.rows else ""
             said = share.in_words if share.rows else ""
             rows.append((button, _number(share), said, bar, phrases.get(name, "")))
         negative = _safe(self._negative)
         names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
-        title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
+        title = f"_Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
         rest = [groups[name] for name in order[SHOWN_GROUPS:]]
         more = (
             f"{len(rest):,} more groups, {sum(t.answered for t in rest):,} texts." if rest else ""
@@ -352,7 +369,7 @@ class _Report:
         gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
         times = list(accumulate(gaps, initial=0))
         negative = _safe(self._negative)
-        chart = time_chart(points, times, f"share of {negative} texts by month")
+        chart = _time_chart(points, times, f"share of {negative} texts by month")
         settled = cache(dates.settled)
         own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
         phrases = self._phrases_by(own, [point.name for point in points])
@@ -370,7 +387,7 @@ class _Report:
         hints += [] if dates.is_order_known else [dates.order_note]
         hints += [f"Without a date, and left out: {undated:,}."] if undated else []
         return _panel(
-            f"Share of {negative} texts by month (column {_safe(dates.name)})",
+            f"_Share of {negative} texts by month (column {_safe(dates.name)})",
             f"{chart}{_hint(hints)}<details open><summary>As a table</summary>"
             f"{_table(names, rows)}</details>",
         )
@@ -379,7 +396,7 @@ class _Report:
         total = self._summary.total
         positive, *middle, negative = self._summary.outcomes
         kinds = [("low", negative), *((KINDS[o], o) for o in middle[::-1]), ("high", positive)]
-        bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
+        bar = _stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
         rows = []
         for kind, outcome in kinds:
             share = _share_of(total, outcome)
@@ -533,8 +550,8 @@ def write_report(
     _log.info("%s: open it in a browser", page)
 
 
-def _share_of(tally: Tally, outcome: str, name: str = "") -> Share:
-    return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
+def _share_of(tally: Tally, outcome: str, name: str = "") -> _Share:
+    return _Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
 
 
 def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -571,7 +588,7 @@ def _place(entry: _Entry) -> str:
     return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
 
 
-def _number(share: Share) -> str:
+def _number(share: _Share) -> str:
     return f"{share.rows:,}{' (few)' if share.rows < FEW else ''}"
 
 
@@ -601,3 +618,80 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     label = html.escape(names[0].strip("#"))
     region = f'<div class="wide" role="region" aria-label="by {label}" tabindex="0">'
     return f"{region}<table>{head}{body}</table></div>"
+
+
+def _stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
+    """Return a bar of parts side by side: (CSS class, name, fraction) each."""
+    drawn, left = [], 0.0
+    for kind, _, size in parts:
+        drawn.append(f'<rect class="{kind}" x="{_percent(left)}" width="{_percent(size)}" y="0" />')
+        left += size
+    label = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
+    return _svg("stack", label, drawn)
+
+
+def _share_bar(share: _Share, kind: str) -> str:
+    """Return a bar as long as a share, with a whisker over its interval."""
+    drawn = [
+        f'<rect class="{kind}" x="0" y="15%" width="{_percent(share.value)}" />',
+        _line("whisker", _percent(share.low), "50%", _percent(share.high), "50%"),
+    ]
+    return _svg("share", share.in_words, drawn)
+
+
+def _interval_chart(value: float, low: float, high: float, largest: float, kind: str) -> str:
+    """Return a value as a dot, with a whisker over its interval, on a scale from 0 to `largest`."""
+    x, *ends = (_percent(min(max(part / largest, 0), 1)) for part in (value, low, high))
+    drawn = [
+        _line("grid", "0", "50%", "100%", "50%"),
+        _line("grid", "0", "0", "0", "100%"),
+        _line("whisker", ends[0], "50%", ends[1], "50%"),
+        f'<circle class="{kind}" cx="{x}" cy="50%" r="5" />',
+    ]
+    return _svg("interval", f"{value:.2f}, from {low:.2f} to {high:.2f}", drawn)
+
+
+def _time_chart(points: Sequence[_Share], times: Sequence[int], description: str) -> str:
+    """Return shares over time: a line, a dot for each, whiskers over their intervals.
+
+    times: when each point is, in any unit, in ascending order; at least two.
+    """
+    drawn = []
+    for level in (0.0, 0.5, 1.0):
+        y = _height(level)
+        drawn.append(_line("grid", "11%", y, "100%", y))
+        drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
+    span = times[-1] - times[0]
+    places = [_percent(0.16 + 0.79 * (time - times[0]) / span) for time in times]
+    for (x, one), (after, other) in zip(
+        zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
+    ):
+        drawn.append(_line("trend", x, _height(one.value), after, _height(other.value)))
+    step, next_label = -(-(span + 1) // _LABELS), times[0]
+    for time, x, point in zip(times, places, points, strict=True):
+        name = html.escape(point.name)
+        drawn.append(_line("whisker", x, _height(point.low), x, _height(point.high)))
+        title = f"<title>{name}: {point.in_words} of {point.rows:,}</title>"
+        drawn.append(f'<circle cx="{x}" cy="{_height(point.value)}" r="4">{title}</circle>')
+        if time >= next_label:
+            next_label = time + step
+            drawn.append(f'<text class="under" x="{x}" y="98%">{name}</text>')
+    return _svg("time", description, drawn)
+
+
+def _line(kind: str, x1: str, y1: str, x2: str, y2: str) -> str:
+    return f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" />'
+
+
+def _height(value: float) -> str:
+    """Return the vertical position of a value from 0 to 1, above the labels of the axis."""
+    return _percent(0.06 + 0.76 * (1 - value))
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.2f}%"
+
+
+def _svg(kind: str, description: str, drawn: Sequence[str]) -> str:
+    label = html.escape(description)
+    return f'<svg class="{kind}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'

@@ -112,6 +112,7 @@ class Continuations:
     """The automaton over V tokens, each of which stands for some bytes."""
 
     def __init__(self, spellings: Sequence[bytes]):
+        self.spellings = spellings
         self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
         self._after = _after(spellings, self._sizes)  # [8, V], -1 if a token may not follow
         self._needed = self._sizes + _MISSING[self._after]  # [8, V], bytes to the character's end

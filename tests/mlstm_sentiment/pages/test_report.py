@@ -16,7 +16,6 @@ from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.head.answers import NO_ANSWER, word_of
 from mlstm_sentiment.head.steps import Neutral
 from mlstm_sentiment.pages import report as reports
-from mlstm_sentiment.pages.charts import Share, share_bar, stacked_bar, time_chart
 from mlstm_sentiment.pages.report import (
     CLEAREST,
     FEW,
@@ -28,6 +27,10 @@ from mlstm_sentiment.pages.report import (
 from mlstm_sentiment.pages.report import (
     _Report as Report,
 )
+from mlstm_sentiment.pages.report import _Share as Share
+from mlstm_sentiment.pages.report import _share_bar as share_bar
+from mlstm_sentiment.pages.report import _stacked_bar as stacked_bar
+from mlstm_sentiment.pages.report import _time_chart as time_chart
 from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.rows import summary as summaries
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
