@@ -318,7 +318,7 @@ class _Report:
             rows.append((button, _number(share), said, bar, phrases.get(name, "")))
         negative = _safe(self._negative)
         names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
-        title = f"_Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
+        title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
         rest = [groups[name] for name in order[SHOWN_GROUPS:]]
         more = (
             f"{len(rest):,} more groups, {sum(t.answered for t in rest):,} texts." if rest else ""
@@ -387,7 +387,7 @@ class _Report:
         hints += [] if dates.is_order_known else [dates.order_note]
         hints += [f"Without a date, and left out: {undated:,}."] if undated else []
         return _panel(
-            f"_Share of {negative} texts by month (column {_safe(dates.name)})",
+            f"Share of {negative} texts by month (column {_safe(dates.name)})",
             f"{chart}{_hint(hints)}<details open><summary>As a table</summary>"
             f"{_table(names, rows)}</details>",
         )
@@ -624,7 +624,7 @@ def _stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
     """Return a bar of parts side by side: (CSS class, name, fraction) each."""
     drawn, left = [], 0.0
     for kind, _, size in parts:
-        drawn.append(f'<rect class="{kind}" x="{_percent(left)}" width="{_percent(size)}" y="0" />')
+        drawn.append(f'<rect class="{kind}" x="{_length(left)}" width="{_length(size)}" y="0" />')
         left += size
     label = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
     return _svg("stack", label, drawn)
@@ -633,15 +633,15 @@ def _stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
 def _share_bar(share: _Share, kind: str) -> str:
     """Return a bar as long as a share, with a whisker over its interval."""
     drawn = [
-        f'<rect class="{kind}" x="0" y="15%" width="{_percent(share.value)}" />',
-        _line("whisker", _percent(share.low), "50%", _percent(share.high), "50%"),
+        f'<rect class="{kind}" x="0" y="15%" width="{_length(share.value)}" />',
+        _line("whisker", _length(share.low), "50%", _length(share.high), "50%"),
     ]
     return _svg("share", share.in_words, drawn)
 
 
 def _interval_chart(value: float, low: float, high: float, largest: float, kind: str) -> str:
     """Return a value as a dot, with a whisker over its interval, on a scale from 0 to `largest`."""
-    x, *ends = (_percent(min(max(part / largest, 0), 1)) for part in (value, low, high))
+    x, *ends = (_length(min(max(part / largest, 0), 1)) for part in (value, low, high))
     drawn = [
         _line("grid", "0", "50%", "100%", "50%"),
         _line("grid", "0", "0", "0", "100%"),
@@ -662,7 +662,7 @@ def _time_chart(points: Sequence[_Share], times: Sequence[int], description: str
         drawn.append(_line("grid", "11%", y, "100%", y))
         drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
     span = times[-1] - times[0]
-    places = [_percent(0.16 + 0.79 * (time - times[0]) / span) for time in times]
+    places = [_length(0.16 + 0.79 * (time - times[0]) / span) for time in times]
     for (x, one), (after, other) in zip(
         zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
     ):
@@ -685,10 +685,10 @@ def _line(kind: str, x1: str, y1: str, x2: str, y2: str) -> str:
 
 def _height(value: float) -> str:
     """Return the vertical position of a value from 0 to 1, above the labels of the axis."""
-    return _percent(0.06 + 0.76 * (1 - value))
+    return _length(0.06 + 0.76 * (1 - value))
 
 
-def _percent(value: float) -> str:
+def _length(value: float) -> str:
     return f"{100 * value:.2f}%"
 
 
