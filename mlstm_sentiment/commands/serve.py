@@ -45,9 +45,8 @@ def run(options: Options) -> None:
     except ValueError as error:
         raise InputError(f"--host is {options.host}; it must be an IP address") from error
     try:
-        from ..server.application import Address, Limits, application
+        from ..server.application import Address, Limits, application, listener, serving
         from ..server.batching import Batcher
-        from ..server.listening import listener, serving
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
