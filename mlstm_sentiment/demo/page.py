@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..engine import library
+from ..engine.compiled_model import fields_of
 from ..engine.interface import TextModel
-from ..engine.stored import StoredMatrix, StoredModel, open_model, read_weights
+from ..engine.stored import open_model, read_weights
 from ..errors import InputError
 from ..head.head import Head
 from ..head.head_files import parts_of
@@ -41,35 +42,6 @@ class _Packer:
         self.data += array.tobytes()
         self.data += bytes(-len(self.data) % _MULTIPLE)
         return place
-
-    def add_model(self, stored: StoredModel, *, is_fast: bool = False) -> dict[str, Any]:
-        """Append a model's arrays; return the fields of engine.h's StoredModel, with places."""
-        sizes = stored.architecture
-        layers = [
-            {name: self._matrix(matrix) for name, matrix in layer.matrices.items()}
-            | {"b": self.add(layer.b)}
-            for layer in stored.layers
-        ]
-        return {
-            "hidden": sizes.hidden_size,
-            "embedding": sizes.embedding_size,
-            "vocabulary": sizes.resolved_vocabulary_size,
-            "layers": len(layers),
-            "layer": layers,
-            "embed": self._matrix(stored.embedding),
-            "decoder": self._matrix(stored.decoder),
-            "decoder_bias": self.add(stored.decoder_bias),
-            "parts": 1 if is_fast else 2,
-            "path": library.PATHS.index("plain"),
-        }
-
-    def _matrix(self, matrix: StoredMatrix) -> dict[str, int | None]:
-        return {
-            **{name: self.add(getattr(matrix, name)) for name in ("data", "scale", "gain")},
-            "rows": len(matrix.data),
-            "columns": matrix.columns,
-            "bits": matrix.bits,
-        }
 
 
 def _structures() -> dict[str, Any]:
@@ -123,7 +95,7 @@ def demo_page(
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
     packer = _Packer()
     stored = read_weights(open_model(loaded.folder))
-    model = packer.add_model(stored, is_fast=loaded.precision == "fast")
+    model = fields_of(stored, packer.add, 1 if loaded.precision == "fast" else 2, "plain")
     model_bytes = len(packer.data)
     data = {
         "model": model,

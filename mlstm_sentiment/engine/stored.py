@@ -220,8 +220,6 @@ class _StoredWeights:
     """The tensors of a model's file, taken by name; InputError unless they have these shapes.
 
     bits: of the integers that matrices are stored as; None: they are floats.
-
-    >>> _StoredWeights(folder / "model.safetensors", {"decoder.bias": (256,)}, None)
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):
