@@ -81,7 +81,7 @@ class _InPieces(Engine):
         parts = self._read_parts(tokens, pooling, advance, **options)
         states = [values for part in parts for values in part.unit_states or ()]
         is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
-        pooled: dict[str, Any] = _pooled(parts, pooling)
+        pooled = _pooled(parts, pooling)
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
@@ -151,7 +151,7 @@ def _row(reading: Reading, row: int) -> Reading:
     return Reading(**{name: v[row : row + 1] for name, v in each.items() if v is not None})
 
 
-def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
+def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[str, Any]:
     """Return a text's poolings, float32 [1, F], from those of its parts."""
     lengths = [int(part.lengths[0]) for part in parts]
     pool = {

@@ -73,7 +73,7 @@ def three_answers(
 
     sides, odds = positive, LogOdds().map
     if threshold != EVEN:
-        sides = 1 / (1 + np.exp(odds(np.float64(threshold)) - odds(positive)))
+        sides = 1 / (1 + np.exp(odds(np.array(threshold)) - odds(positive)))
     return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
 
 
