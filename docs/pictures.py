@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mlstm_sentiment.engine import Engine
-from mlstm_sentiment.units.sentiment_traces import sentiment_traces
+from mlstm_sentiment.units.unit_traces import sentiment_traces
 
 DOCS = Path(__file__).resolve().parent
 MODEL = "amazon_subword_1024"

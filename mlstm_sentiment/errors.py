@@ -1,6 +1,5 @@
 """The one error a user can cause, the exit codes of commands, and text that is safe to print."""
 
-import math
 import os
 import reprlib
 import unicodedata
@@ -101,18 +100,6 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
         bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}; it must be a whole number {bounds}")
     return int(value)
-
-
-def checked_number(name: str, value: Any) -> float:
-    """Return a finite number as Python's float; InputError if it is not one."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    try:
-        number = float(value) if is_number else math.nan
-    except OverflowError:  # a whole number of more than 308 digits
-        number = math.inf
-    if not math.isfinite(number):
-        raise InputError(f"{name} is {reprlib.repr(value)}; it must be a finite number")
-    return number
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import rankdata
 
-from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.head.head_files import save_areas
 
 COLUMNS = 128  # features sorted together: a gigabyte for 100,000 texts
 
@@ -27,7 +27,7 @@ def per_feature_auc(features: np.ndarray, positive: np.ndarray) -> np.ndarray:
 
 
 def per_unit_auc(features: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
-    """Return each unit's AUC, float64 [H], as mlstm_sentiment.head.separation saves it.
+    """Return each unit's AUC, float64 [H], as mlstm_sentiment.head.head_files saves it.
 
     features: [N, F], several poolings of H units side by side; labels: whole numbers [N], or 0 and
     1 for each of C classes [N, C]. The pooling with the AUC farthest from one half counts, over the

@@ -23,9 +23,8 @@ from experiments.everyday_english.texts import Example, read
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.engine.features import read_features
 from mlstm_sentiment.files.writer import make_folder, write_json
-from mlstm_sentiment.head.kinds import STAR_WEIGHTS
 from mlstm_sentiment.head.ngrams import buckets_of
-from mlstm_sentiment.head.steps import Ngrams, Standardize
+from mlstm_sentiment.head.steps import STAR_WEIGHTS, Ngrams, Standardize
 
 BUCKETS = 2**19
 AT_ONCE = 4096  # texts whose states are computed together

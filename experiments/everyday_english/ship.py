@@ -35,8 +35,8 @@ from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import FOLDER, load_head, save_head
-from mlstm_sentiment.head.kinds import STAR_WEIGHTS
 from mlstm_sentiment.head.steps import (
+    STAR_WEIGHTS,
     Affine,
     Batch,
     Calibration,

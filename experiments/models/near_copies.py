@@ -21,7 +21,7 @@ from experiments.models.overlap import RUN, Words, run_hashes
 from mlstm_sentiment.commands.options import Model
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_json
-from mlstm_sentiment.text.split import Split, tokens_by_review
+from mlstm_sentiment.text.split import Split
 from model.inference.weights import LoadedModel, load_model
 
 HALF = 0.5  # a near copy shares at least this fraction of its runs with one train review
@@ -59,7 +59,7 @@ def reviews_of(split: Split) -> Iterator[str]:
     """Yield the reviews of a split of bytes as text. Raises InputError for one of subwords."""
     if split.tokens.dtype != np.uint8:
         raise InputError("the corpus is of subwords; give one of bytes, of the same reviews")
-    for tokens in tokens_by_review(split):
+    for tokens in np.split(split.tokens, split.offsets[1:-1]):
         yield tokens.tobytes().decode(errors="replace")
 
 

@@ -19,8 +19,7 @@ from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
 from mlstm_sentiment.head.head import Head, HeadUnit
-from mlstm_sentiment.head.head_files import FOLDER
-from mlstm_sentiment.head.separation import CHANCE
+from mlstm_sentiment.head.head_files import CHANCE, FOLDER
 from model.inference.weights import load_model, save_model
 from transfer.experiment import as_classifier, save_transferred
 from transfer.features import FeatureCache

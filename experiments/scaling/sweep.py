@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import torch
@@ -21,7 +22,6 @@ from experiments.tables import markdown
 from mlstm_sentiment.bounds import Argument, PositiveFloat, PositiveInt
 from mlstm_sentiment.engine.cores import affine_cores
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.storage import work_folder
 
 from .measuring import results
 from .measuring.launch import RANKS_HERE, rows_of, run_to_end
@@ -150,8 +150,8 @@ def launch_words(point: Point, options: Options, number: int) -> list[str]:
 def launch(point: Point, options: Options, number: int) -> Outcome:
     """Train for the steps of a point; return what the clock measured, or why it failed."""
     before, recipe = os.getloadavg(), point.recipe(options)
-    with work_folder(options.output / "point") as folder:
-        run = folder / "run"
+    with TemporaryDirectory(prefix=".point-", dir=options.output) as folder:
+        run = Path(folder) / "run"
         corpus = options.corpus.resolve() if options.corpus else None
         words = [*launch_words(point, options, number), *recipe.arguments(corpus, run)]
         failure = run_to_end(words, options.threads or 1, options.timeout)

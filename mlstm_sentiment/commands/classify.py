@@ -13,30 +13,19 @@ from typing import Annotated
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import RowFormat
 from ..reading.rows import Rows
 from ..reading.source import Shard, Source
 from ..rows.sink import Sink
-from .options import (
-    KINDS_HELP,
-    TEXT,
-    By,
-    ClassifierFolder,
-    ModelOptions,
-    ShardOption,
-    Table,
-    TextKey,
-    Texts,
-)
+from .options import By, ShardOption, TextOptions
 from .program import prepare_output
 
 _ANSWER, _OUTPUT = Argument(group="answer"), Argument(group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ModelOptions):
+class Options(TextOptions):
     """Classify the sentiment of texts: rows in, the same rows out, with label and probability.
 
     Each row gains:
@@ -63,20 +52,8 @@ class Options(ModelOptions):
     continues after them. If the input has changed, the old rows are kept under another name.
     """
 
-    text: Texts = ()
-    input: Annotated[
-        str | None,
-        Argument(
-            group=TEXT,
-            help=f"A file of texts: {KINDS_HELP}; - reads JSON lines or text from standard input, "
-            "line by line.",
-        ),
-    ] = None
-    text_key: TextKey = ()
     by: By = None
     shard: ShardOption = field(default_factory=Shard)
-    table: Table = field(default_factory=TableOptions)
-    classifier: ClassifierFolder = None
     threshold: Annotated[float | None, _ANSWER] = None
     """Probability above which a text is positive. Default: the classifier's own."""
     unsure: Annotated[
@@ -109,19 +86,10 @@ class Options(ModelOptions):
 
     @property
     def source(self) -> Source:
-        """What to classify."""
-        return Source(
-            self.input,
-            self.text_key,
-            self.table,
-            shard=self.shard,
-            by=self.by,
-            texts=self.text,
-        )
+        return Source(self.input, self.text_key, self.table, self.shard, self.by, self.text)
 
 
 def run(options: Options) -> None:
-    """Classify everything that was given."""
     sink = Sink(options.output, options.format, options.safe_cells)
     source, page = options.source, options.report
     if options.output is not None:

@@ -32,7 +32,6 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run the command line that Python was started with."""
     run(lambda: dispatch(sys.argv[1:]))
 
 

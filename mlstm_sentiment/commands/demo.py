@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..files.writer import write_content
 from .options import ClassifierFolder, ModelOptions
 from .program import prepare_output, say
 
@@ -28,11 +29,10 @@ class PageOptions(ModelOptions):
     """The page's heading."""
 
     def load(self) -> "tuple[TextModel, Head | None]":
-        """Return the model, and its classifier, if any."""
-        from ..head.head_files import HOW_TO_FIT, load_fitted, shown_classifier
+        from ..head.head_files import HOW_TO_FIT, find_classifier, load_fitted
 
         loaded = self.load_model()
-        folder = shown_classifier(loaded, self.classifier)
+        folder = find_classifier(loaded, self.classifier)
         fix = f"fit it again. {HOW_TO_FIT}"
         return loaded, None if folder is None else load_fitted(loaded, folder, fix)
 
@@ -46,10 +46,10 @@ class Options(PageOptions):
 
 
 def run(options: Options) -> None:
-    """Write the page."""
-    from ..demo import write_demo
+    from ..demo import demo_page
 
     prepare_output(options.output, kind="a demo page")
     loaded, classifier = options.load()
-    write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
+    page = demo_page(loaded, classifier, options.title, unit=options.neuron)
+    write_content(options.output, page, "a demo page")
     say(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")

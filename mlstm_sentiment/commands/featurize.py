@@ -54,7 +54,7 @@ class Options(ModelOptions):
     """Which units of each layer, numbered from 0, in this order. Default: all."""
 
 
-class Texts:
+class _Texts:
     """The texts of an input: in memory if they are few, else read again a part at a time."""
 
     def __init__(self, source: Source):
@@ -85,7 +85,6 @@ class Texts:
 
 
 def run(options: Options) -> None:
-    """Read the texts and write their features."""
     output = options.output
     if options.input == STREAM:
         raise InputError("--input -: featurize reads a file, not standard input; name one")
@@ -94,7 +93,7 @@ def run(options: Options) -> None:
     prepare_output(output, kind="features")
     options.shard.check_name(output)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
-    texts = Texts(source)
+    texts = _Texts(source)
 
     from ..engine.features import TextFeatures, write_features
     from ..engine.kinds import FeatureKind, preset

@@ -54,7 +54,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Write the texts."""
     loaded = options.load_model()
     opening = loaded.profile.opening(options.prompt)
     pieces = generate(

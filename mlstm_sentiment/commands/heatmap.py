@@ -10,16 +10,15 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
 from ..pages.page import check_outputs
-from ..reading.inputs import TableOptions
 from ..reading.source import Source
-from .options import KINDS_HELP, TEXT, ClassifierFolder, ModelOptions, Table, TextKey, Texts
+from .options import TextOptions
 from .parser import check_unset
 from .program import prepare_output, say
 
@@ -32,28 +31,17 @@ _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ModelOptions):
+class Options(TextOptions):
     """Colour texts by a unit's value after every character: in the terminal or on a page.
 
     Units are shown so that high is positive, whatever their sign in the model, where that is known:
     of the sentiment unit, and of units that separate the two classes alone. JSON has the model's
     own values; its poles say what low and high values of the first unit mean, and its polarities
     are -1 for units whose low values mean positive, 0 where that is not known. Below each text is
-    the answer of the model's classifier, which uses all units and, in some models, the words.
+    the answer of the model's classifier, which uses all units and, in some models, the words. Rows
+    of a file whose text is missing, or empty once cleaned, are left out.
     """
 
-    text: Texts = ()
-    input: Annotated[
-        str | None,
-        Argument(
-            group=TEXT,
-            help=f"A file of texts: {KINDS_HELP}. Rows whose text is missing, or empty once "
-            "cleaned, are left out.",
-        ),
-    ] = None
-    text_key: TextKey = ()
-    table: Table = field(default_factory=TableOptions)
-    classifier: ClassifierFolder = None
     neuron: Annotated[tuple[int, ...], Argument(group="unit", repeated=True)] = ()
     """A unit; may be repeated. Default: the sentiment unit, the one that the model's classifier
     relies on most."""
@@ -74,7 +62,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Read the texts and show the units' values."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
     rows: list[str] = []
@@ -86,7 +73,7 @@ def run(options: Options) -> None:
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output, kind="a heatmap")
 
-    from ..units.sentiment_traces import sentiment_traces
+    from ..units.unit_traces import sentiment_traces
 
     loaded = options.load_model()
     traces = sentiment_traces(
@@ -119,7 +106,6 @@ def _show(
 
 
 def _in_colours(choice: bool | None) -> bool:
-    """Return whether to colour stdout: the choice, else on a terminal without NO_COLOR."""
     if choice is not None:
         return choice
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")

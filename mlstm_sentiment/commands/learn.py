@@ -15,7 +15,7 @@ from ..bounds import Argument
 from ..files.writer import check_folder, check_output
 from ..reading.inputs import TableOptions
 from ..reading.labels import label_of, log_set
-from ..reading.rows import InputRow
+from ..reading.no_answer import answered_text
 from ..reading.source import Source
 from ..reading.texts import KeyChooser, unicode_text
 from ..version import installed_version
@@ -49,7 +49,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Learn, compare, and write the classifier if it is better."""
     from ..head.head_files import CONFIG_FILE, WEIGHTS_FILE, save_head
     from ..head.learning import NotBetter
     from ..head.sentiment_classifier import SentimentClassifier
@@ -87,10 +86,9 @@ def _rows(options: Options) -> Iterator[tuple[str, str | None, str]]:
     texts, counts = list[str](), Counter[str]()
     for record in source.records():
         text = unicode_text(key.value(record), record.place)
-        row = InputRow.of(record, text, key.header_in(record))
         label = label_of(record, labels)
         texts.append(text or "")
         counts[label] += 1
-        yield record.place, row.text, label
+        yield record.place, answered_text(text, key.header_in(record)), label
     key.require(source.name)
     log_set(Path(source.name), texts, counts, key, {"label": (labels.key, labels.option)})

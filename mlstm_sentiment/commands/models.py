@@ -19,7 +19,6 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Print a table and, if asked, write the full descriptions."""
     prepare_output(options.output)
     models = [describe_shipped(name) for name in shipped_models()]
     lines = []

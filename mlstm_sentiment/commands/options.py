@@ -1,6 +1,6 @@
 """Options that several commands have, each with what its --help shows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -88,3 +88,21 @@ class ModelOptions:
 
         threads = usable_cores() if self.threads is None else self.threads
         return Engine.load(name or self.model, precision=self.precision, threads=threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(ModelOptions):
+    """Texts, and the model with its classifier that reads them."""
+
+    text: Texts = ()
+    input: Annotated[
+        str | None,
+        Argument(
+            group=TEXT,
+            help=f"A file of texts: {KINDS_HELP}; - reads JSON lines or text from standard input, "
+            "line by line.",
+        ),
+    ] = None
+    text_key: TextKey = ()
+    table: Table = field(default_factory=TableOptions)
+    classifier: ClassifierFolder = None

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import partial
 from inspect import cleandoc, getsource
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -63,7 +64,6 @@ def parse(
     type or out of the bounds of its type.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
-    _, _, examples = cleandoc(doc or "").partition("\n\n")
     # Help texts are read from source files, so only where they are shown.
     places = list(_places(options, default, with_help=not _HELP.isdisjoint(arguments)))
     words = "".join(f" {place.word}" for place in places if place.argument.positional)
@@ -71,7 +71,7 @@ def parse(
         prog=program,
         usage=f"{program or '%(prog)s'} [-h]{words} [OPTIONS]",
         description=cleandoc(options.__doc__ or ""),
-        epilog=f"examples:\n{indent(examples, '  ')}" if examples else None,
+        epilog=_examples(doc),
     )
     parser.other_names = other_names or {}
     for place in places:
@@ -82,6 +82,12 @@ def parse(
     check_standard_output(inputs)
     begin_reading(inputs)
     return parsed
+
+
+def _examples(doc: str | None) -> str | None:
+    """Return what ends a command's --help: the rest of its docstring after the first paragraph."""
+    examples = cleandoc(doc or "").partition("\n\n")[2]
+    return f"examples:\n{indent(examples, '  ')}" if examples else None
 
 
 def _words_of(options: Any) -> Iterator[str]:
@@ -97,11 +103,8 @@ def _words_of(options: Any) -> Iterator[str]:
 
 def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:
     """Parse a command line whose first word says which dataclass the others fill."""
-    _, _, examples = cleandoc(doc or "").partition("\n\n")
-    parser = Parser(
-        description=cleandoc(doc or "").partition("\n\n")[0],
-        epilog=f"examples:\n{indent(examples, '  ')}",
-    )
+    about = cleandoc(doc or "").partition("\n\n")[0]
+    parser = Parser(description=about, epilog=_examples(doc))
     parser.add_argument("kind", choices=list(kinds), help="each has its own --help")
     kind = parser.parse_args(sys.argv[1:2]).kind
     return parse(kinds[kind], arguments=sys.argv[2:], program=f"{parser.prog} {kind}")
@@ -124,15 +127,13 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
-        self.names = {"--help"}
         self.other_names: Mapping[str, str] = {}
         self._sections: dict[str, Any] = {}
 
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an option, or a positional argument."""
-        if hasattr(self, "names"):  # --help comes before there are any
-            self.names |= {name for name in names if name.startswith("--")}
-        return super().add_argument(*names, **options)
+    @property
+    def names(self) -> list[str]:
+        """The long names of the options."""
+        return [n for action in self._actions for n in action.option_strings if n[:2] == "--"]
 
     def section(self, name: str, about: str) -> Any:
         """Return the section of the help with this name; the options without one are first."""
@@ -141,19 +142,11 @@ class Parser(argparse.ArgumentParser):
         return self._sections.get(name, self)
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Return the options; InputError for an unknown word, and for text that is not UTF-8."""
+        """Return the options; InputError for an unknown word."""
         words = map(_with_dashes, sys.argv[1:] if words is None else words)
         options, unknown = self.parse_known_args(list(words), namespace)
         if unknown:
             self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
-        for dest, value in vars(options).items():
-            name = dest.rpartition(".")[2]
-            if name not in _TEXT_OPTIONS or value is None:
-                continue
-            option = f"--{name.replace('_', '-')}"
-            is_list = isinstance(value, list)
-            checked = [utf8_argument(word, option) for word in (value if is_list else [value])]
-            setattr(options, dest, checked if is_list else checked[0])
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
@@ -168,7 +161,6 @@ class Parser(argparse.ArgumentParser):
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
     def error(self, message: str) -> NoReturn:
-        """Raise an InputError that points to the help."""
         raise InputError(f"{message}; see {self.prog} --help")
 
 
@@ -206,7 +198,6 @@ class _Place:
 
     @property
     def argument(self) -> Argument:
-        """What the field's annotation says of the option."""
         return _argument(self.hint)
 
     @property
@@ -238,6 +229,9 @@ class _Place:
             details["metavar"] = argument.metavar
         if argument.separator:
             details |= _separated(kind, argument.separator)
+        name = self.name.replace("_", "-")
+        if self.name.rpartition(".")[2] in _TEXT_OPTIONS:
+            details["type"] = partial(utf8_argument, option=f"--{name}")
         if argument.positional:
             if not required and "nargs" not in details:
                 details["nargs"] = "?"
@@ -250,8 +244,6 @@ class _Place:
             details |= {"action": "extend", "nargs": number, "default": []}
         if required:
             details["required"] = True
-        name = self.name.replace("_", "-")
-        parser.names.add(f"--{name}")
         section = parser.section(self.section, self.about)
         action = section.add_argument(f"--{name}", dest=self.path, **details)
         if argument.separator:
@@ -408,7 +400,6 @@ class _WordOrSeveral(argparse.Action):
     """Keeps one word as it is, and several values as a tuple."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
-        """Set the value."""
         alone = isinstance(values[0], str) and len(values) == 1
         if any(isinstance(value, str) for value in values) and not alone:
             parser.error(

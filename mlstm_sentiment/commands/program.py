@@ -52,7 +52,6 @@ class _Ended(KeyboardInterrupt):
 
 
 def _print_error(error: BaseException, line: str) -> None:
-    """Print the line of an error."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -194,7 +193,6 @@ def _end(number: int, frame: object) -> None:
 
 
 def _reader_left() -> bool:
-    """Return whether stdout is a pipe without a reader."""
     if not hasattr(select, "poll"):
         return True
     stdout = select.poll()

@@ -52,7 +52,6 @@ class Options(ModelOptions):
 
 
 def run(options: Options) -> None:
-    """Write the page."""
     if options.input == STREAM:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)

@@ -13,8 +13,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
-from ..reading.records import Record
-from ..reading.rows import InputRow
+from ..reading.no_answer import answered_text
 from .demo import PageOptions
 
 if TYPE_CHECKING:
@@ -46,9 +45,8 @@ def run(options: Options) -> None:
     except ValueError as error:
         raise InputError(f"--host is {options.host}; it must be an IP address") from error
     try:
-        from ..server.application import Address, Limits, application
+        from ..server.application import Address, Limits, application, listener, serving
         from ..server.batching import Batcher
-        from ..server.listening import listener, serving
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
@@ -117,8 +115,10 @@ def _rows_of_texts(
     def rows(
         texts: list[str], sides: bool, meanwhile: Callable[[int], object] | None = None
     ) -> list[dict[str, Any]]:
-        answered = [InputRow.of(Record(), text).text for text in texts]
-        names = added_names(classifier.fitted, sides=sides)
+        answered, names = (
+            list(map(answered_text, texts)),
+            added_names(classifier.fitted, sides=sides),
+        )
         return classifier.results(answered, names, sides=sides, advance=meanwhile)
 
     return rows

@@ -3,7 +3,7 @@
 
 // The engine, in C, in WebAssembly's memory: it reads tokens, keeps its state, predicts the next one.
 class Engine {
-  // about: the page's description of the model; packed: the arrays of its file, see packing.py.
+  // about: the page's description of the model; packed: the arrays of its file, see Packer in page.py.
   static async create(module, about, packed) {
     const { instance } = await WebAssembly.instantiate(module);
     return new Engine(instance.exports, about, packed);

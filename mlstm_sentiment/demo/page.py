@@ -1,17 +1,20 @@
 """Fills the page's template with style, programs and the model, as base64: one file."""
 
+import ctypes
 import html
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..engine import library
+from ..engine.compiled_model import fields_of
 from ..engine.interface import TextModel
 from ..engine.stored import open_model, read_weights
 from ..errors import InputError
-from ..files.writer import write_content
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
@@ -20,7 +23,42 @@ from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES
-from .packing import Packer, structures
+
+_MULTIPLE = 16  # bytes: where JavaScript may view numbers of any size
+_KINDS = {ctypes.c_int64: "int64", ctypes.c_float: "float", ctypes.c_double: "double"}
+
+
+class _Packer:
+    """Arrays one after the other, in one piece of memory."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def add(self, array: np.ndarray | None) -> int | None:
+        """Append an array; return the byte at which it begins, or None for none."""
+        if array is None:
+            return None
+        place = len(self.data)
+        self.data += array.tobytes()
+        self.data += bytes(-len(self.data) % _MULTIPLE)
+        return place
+
+
+def _structures() -> dict[str, Any]:
+    """Return the fields of engine.h's structures, in order: each one's name and kind."""
+    return {
+        structure.__name__: _fields(structure)
+        for structure in (library.StoredLayer, library.StoredModel, library.Job)
+    }
+
+
+def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
+    fields: Sequence[tuple[str, Any]] = structure._fields_  # type: ignore[assignment]
+    return {
+        name: _fields(kind) if issubclass(kind, ctypes.Structure) else _KINDS.get(kind, "pointer")
+        for name, kind in fields
+    }
+
 
 FOLDER = Path(__file__).parent
 _TITLE = "The sentiment neuron"
@@ -41,42 +79,28 @@ _EXAMPLES = (
 )
 
 
-def write_demo(
-    loaded: TextModel,
-    classifier: Head | None,
-    path: Path,
-    title: str = _TITLE,
-    *,
-    unit: int | None = None,
-) -> None:
-    """Write a page in which the model reads and writes texts.
-
-    An error leaves no partial file. classifier: gives the probability and says what a high value of
-    the unit means; without one the page shows neither. unit: the one to show first; by default the
-    one that the classifier relies on most, or without a classifier the one that varies most. Raises
-    InputError for a model that the page cannot compute.
-    """
-    page = demo_page(loaded, classifier, title, unit=unit)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_content(path, page, "a demo page")
-
-
 def demo_page(
-    loaded: TextModel, classifier: Head | None, title: str, *, unit: int | None = None
+    loaded: TextModel, classifier: Head | None, title: str = _TITLE, *, unit: int | None = None
 ) -> str:
-    """Return the page that `write_demo` writes."""
+    """Return a page in which the model reads and writes texts.
+
+    classifier: gives the probability and says what a high value of the unit means; without one the
+    page shows neither. unit: the one to show first; by default the one that the classifier relies
+    on most, or without a classifier the one that varies most. Raises InputError for a model that
+    the page cannot compute.
+    """
     check_computable(loaded)
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
-    packer = Packer()
+    packer = _Packer()
     stored = read_weights(open_model(loaded.folder))
-    model = packer.add_model(stored, is_fast=loaded.precision == "fast")
+    model = fields_of(stored, packer.add, 1 if loaded.precision == "fast" else 2, "plain")
     model_bytes = len(packer.data)
     data = {
         "model": model,
         "model_bytes": model_bytes,
-        "structures": structures(),
+        "structures": _structures(),
         **_description(loaded, head, unit, packer),
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
@@ -108,7 +132,7 @@ def check_computable(loaded: TextModel) -> None:
 
 
 def _description(
-    loaded: TextModel, head: Head | None, unit: int | None, packer: Packer
+    loaded: TextModel, head: Head | None, unit: int | None, packer: _Packer
 ) -> dict[str, Any]:
     architecture, profile, tokenizer = loaded.architecture, loaded.profile, loaded.tokenizer
     ranges = _ranges(loaded)
@@ -134,8 +158,7 @@ def _description(
     }
 
 
-def _head(head: Head, packer: Packer) -> dict[str, Any]:
-    """Return a head's description, with the places and sizes of its steps' arrays."""
+def _head(head: Head, packer: _Packer) -> dict[str, Any]:
     _, description = parts_of(head)
     steps = [
         {

@@ -5,22 +5,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from ..bounds import SAVED
-from ..errors import InputError, checked_number, checked_whole, is_whole
+from ..bounds import SAVED, Bound, check_bounds
+from ..errors import InputError, is_whole
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 # Fields of `Architecture` that only the weights of one cell depend on.
 _WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
-_MOST_BIAS = 100  # of the forget gate, which saturates far below it
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
 # description is checked against its file immediately.
-_MOST = {
-    **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size"), 1 << 20),
-    **dict.fromkeys(("heads", "context"), 1 << 20),
-    "layers": 1 << 10,
-}
+_SIZE = Bound(min=1, max=1 << 20)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,30 +28,30 @@ class Architecture:
     cell: Cell = "mlstm"
     """mlstm; lstm, torch's LSTM, the papers' control; gru, torch's GRU; or transformer, a causal
     transformer of torch's layers."""
-    hidden_size: int = 256
+    hidden_size: Annotated[int, _SIZE] = 256
     """H, units per layer."""
-    embedding_size: int = 64
+    embedding_size: Annotated[int, _SIZE] = 64
     """E, width of the embedding."""
-    vocabulary_size: Annotated[int | None, SAVED] = None
+    vocabulary_size: Annotated[int | None, SAVED, _SIZE] = None
     """V, tokens of the tokenizer; if absent, the corpus's."""
-    layers: int = 1
+    layers: Annotated[int, Bound(min=1, max=1 << 10)] = 1
     """L, layers; the published models have 1."""
-    heads: Annotated[int, SAVED] = 4
+    heads: Annotated[int, SAVED, _SIZE] = 4
     """A transformer's attention heads, each of H / heads units."""
-    context: Annotated[int, SAVED] = 256
+    context: Annotated[int, SAVED, _SIZE] = 256
     """C, how many positions before its own a transformer's layer attends to. Their keys and values
     are carried from window to window, so it may be longer than data.window."""
     weight_norm: bool = True
     """Weight norm on the mLSTM's four matrices; the other cells have none."""
-    forget_gate_bias: float = 0.0
+    forget_gate_bias: Annotated[float, Bound(min=-100, max=100)] = 0.0
     """Added to the initial bias of the forget gate, in a GRU of the update gate; the published
     models add none, a transformer has no such gate."""
 
     def __post_init__(self) -> None:
-        for name, most in _MOST.items():
-            if (value := getattr(self, name)) is not None or name != "vocabulary_size":
-                value = checked_whole(f"model.{name}", value, 1, most)
-                object.__setattr__(self, name, value)  # the dataclass is frozen
+        check_bounds(self, "model.")
+        for name, value in vars(self).items():
+            if is_whole(value):  # perhaps NumPy's
+                object.__setattr__(self, name, int(value))  # the dataclass is frozen
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
         self._check_fields_of_other_cells()
@@ -68,10 +63,6 @@ class Architecture:
             )
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
-        bias = checked_number("model.forget_gate_bias", self.forget_gate_bias)
-        if abs(bias) > _MOST_BIAS:
-            allowed = f"between {-_MOST_BIAS} and {_MOST_BIAS}"
-            raise InputError(f"model.forget_gate_bias is {bias:g}; it must be {allowed}")
 
     def _check_fields_of_other_cells(self) -> None:
         mine = _WEIGHT_FIELDS.get(self.cell, frozenset())
@@ -85,7 +76,6 @@ class Architecture:
 
     @property
     def resolved_vocabulary_size(self) -> int:
-        """V: `vocabulary_size`, or 256 (bytes) if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:

@@ -30,29 +30,11 @@ class CompiledModel:
         self._lanes = lanes
         self._decoder = (stored.decoder, stored.decoder_bias)  # read when it is first needed
         self._decoding = threading.Lock()
-        H, V = stored.architecture.hidden_size, stored.architecture.resolved_vocabulary_size
-        self._vocabulary = V
-        layers = (library.StoredLayer * len(stored.layers))(
-            *(
-                library.StoredLayer(
-                    *(_matrix(layer.matrices[name]) for name in ("mx", "x", "mh", "h")),
-                    _address(layer.b),
-                )
-                for layer in stored.layers
-            )
-        )
-        described = library.StoredModel(
-            H,
-            stored.architecture.embedding_size,
-            V,
-            len(layers),
-            layers,
-            _matrix(stored.embedding),
-            _matrix(stored.decoder),
-            _address(stored.decoder_bias),
-            parts,
-            library.PATHS.index(path),
-        )
+        self._vocabulary = stored.architecture.resolved_vocabulary_size
+        fields = fields_of(stored, _address, parts, path)
+        layers = [_structure(library.StoredLayer, layer) for layer in fields["layer"]]
+        fields["layer"] = (library.StoredLayer * len(layers))(*layers)
+        described = _structure(library.StoredModel, fields)
         self._model = self._library.engine_prepare(ctypes.byref(described))
         if not self._model:
             raise MemoryError("no memory for the model's weights")
@@ -156,12 +138,33 @@ def _address(array: np.ndarray | None) -> int | None:
     return None if array is None else array.ctypes.data
 
 
-def _matrix(stored: StoredMatrix) -> library.StoredMatrix:
-    return library.StoredMatrix(
-        _address(stored.data),
-        _address(stored.scale),
-        _address(stored.gain),
-        len(stored.data),
-        stored.columns,
-        stored.bits,
-    )
+def fields_of(
+    stored: StoredModel, put: Callable[[np.ndarray | None], Any], parts: int, path: str
+) -> dict[str, Any]:
+    """Return the fields of engine.h's StoredModel. put: returns what stands for an array."""
+
+    def matrix(each: StoredMatrix) -> dict[str, Any]:
+        arrays = {name: put(getattr(each, name)) for name in ("data", "scale", "gain")}
+        return {**arrays, "rows": len(each.data), "columns": each.columns, "bits": each.bits}
+
+    sizes = stored.architecture
+    return {
+        "hidden": sizes.hidden_size,
+        "embedding": sizes.embedding_size,
+        "vocabulary": sizes.resolved_vocabulary_size,
+        "layers": len(stored.layers),
+        "layer": [
+            {**{name: matrix(each) for name, each in layer.matrices.items()}, "b": put(layer.b)}
+            for layer in stored.layers
+        ],
+        "embed": matrix(stored.embedding),
+        "decoder": matrix(stored.decoder),
+        "decoder_bias": put(stored.decoder_bias),
+        "parts": parts,
+        "path": library.PATHS.index(path),
+    }
+
+
+def _structure(kind: type[ctypes.Structure], fields: dict[str, Any]) -> Any:
+    matrices = {n: library.StoredMatrix(**v) for n, v in fields.items() if isinstance(v, dict)}
+    return kind(**fields | matrices)

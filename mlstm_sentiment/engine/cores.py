@@ -24,7 +24,6 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def affine_cores() -> int:
-    """Return how many cores the scheduler may use for this process."""
     return len(core_numbers())
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, checked_whole, is_whole
+from ..errors import InputError, checked_whole
 from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
 from .interface import Reading, TextModel
-from .kinds import POOLINGS, Pooling, StateName
+from .kinds import POOLINGS, Pooling, StateName, checked_indices
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
 from .request import Clamp, Familiarity, Request, State, excess_of
@@ -138,8 +138,8 @@ class Engine:
         """
         sequences = self._sequences(texts)
         H, L = self.architecture.hidden_size, self.architecture.layers
-        chosen = _indices("layer", [L - 1] if layers is None else layers, L)
-        picked = None if units is None else _indices("unit", units, H)
+        chosen = checked_indices("layer", [L - 1] if layers is None else layers, L)
+        picked = None if units is None else checked_indices("unit", units, H)
         if unknown := set(pooling) - set(POOLINGS):
             raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
         if state not in ("hidden", "cell"):
@@ -255,7 +255,6 @@ class Engine:
 
 
 def _check_precision(precision: object) -> None:
-    """Raise InputError unless a precision is one of the engine's."""
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
         raise InputError(f"precision is {precision!r}; known: {known}")
@@ -279,15 +278,6 @@ def as_model(
             f"precision {precision}: the model that is given has {model.precision}; load it again"
         )
     return model
-
-
-def _indices(what: str, values: Sequence[int], count: int) -> list[int]:
-    for value in values:
-        if not is_whole(value) or not 0 <= value < count:
-            raise InputError(
-                f"{what} {reprlib.repr(value)}: the model has {what}s 0 to {count - 1}"
-            )
-    return [int(value) for value in values]
 
 
 def _cut(values: np.ndarray, offsets: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:

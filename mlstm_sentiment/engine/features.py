@@ -67,7 +67,6 @@ class TextFeatures:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of all texts."""
         return sum(map(len, self.sequences))
 
     def digest(self) -> str:

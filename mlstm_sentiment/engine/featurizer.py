@@ -35,6 +35,20 @@ class Parameterized:
             setattr(self, name, value)
         return self
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "loaded_")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+            requires_fit=False,
+            no_validation=True,
+        )
+
 
 @dataclass(eq=False, repr=False)  # keeps its arguments as they are: scikit-learn asks for it
 class SentimentFeaturizer(Parameterized):
@@ -115,7 +129,6 @@ class SentimentFeaturizer(Parameterized):
         return self
 
     def fit_transform(self, texts: Iterable[str], y: object = None) -> Any:
-        """Return the features of the texts, after `fit`."""
         return self.fit(texts, y).transform(texts)
 
     def transform(self, texts: Iterable[str]) -> Any:
@@ -154,18 +167,9 @@ class SentimentFeaturizer(Parameterized):
         if not hasattr(self, "kind_"):
             self.fit()
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "loaded_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+        from sklearn.utils import TransformerTags
 
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            # Features are float32, whatever comes in.
-            transformer_tags=TransformerTags(preserves_dtype=[]),
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-            requires_fit=False,
-            no_validation=True,
-        )
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])  # always float32
+        return tags

@@ -41,38 +41,30 @@ class Reading:
 class TextModel(Protocol):
     """A model with its tokenizer and text profile: `Engine`, or one in PyTorch of the repository.
 
-    The library asks a model for nothing else.
+    The library asks a model for nothing else; `Engine` says what each does.
     """
 
     @property
-    def folder(self) -> Path:
-        """The folder of its files."""
+    def folder(self) -> Path: ...  # of its files
 
     @property
-    def architecture(self) -> Architecture:
-        """The sizes of its layers."""
+    def architecture(self) -> Architecture: ...
 
     @property
-    def tokenizer(self) -> Tokenizer:
-        """Bytes, or subword tokens."""
+    def tokenizer(self) -> Tokenizer: ...
 
     @property
-    def profile(self) -> TextProfile:
-        """How its texts are cleaned and framed."""
+    def profile(self) -> TextProfile: ...
 
     @property
-    def provenance(self) -> Mapping[str, Any]:
-        """Where its weights come from."""
+    def provenance(self) -> Mapping[str, Any]: ...  # where its weights come from
 
     @property
-    def precision(self) -> str:
-        """How its products are rounded: equal words and equal digests, equal results."""
+    def precision(self) -> str: ...  # equal words and equal digests: equal results
 
-    def digest(self) -> str:
-        """Return a digest of its architecture and weights, the same whatever computes it."""
+    def digest(self) -> str: ...  # of its architecture and weights, whatever computes it
 
-    def encode(self, text: str) -> np.ndarray:
-        """Return the tokens [n] of a text, cleaned and framed by the text profile."""
+    def encode(self, text: str) -> np.ndarray: ...  # tokens [n] of the text in its profile's frame
 
     def read(
         self,
@@ -89,14 +81,12 @@ class TextModel(Protocol):
         final: bool = ...,
         clamp: Clamp | None = ...,
         advance: Callable[[int], object] | None = ...,
-    ) -> Reading:
-        """Process N texts, and return what was asked for; see `Engine.read`."""
+    ) -> Reading: ...
 
-    def initial_state(self, texts: int = ..., clamp: Clamp | None = ...) -> Any:
-        """Return the state before any text, of so many texts; a clamped unit has its value."""
+    def initial_state(self, texts: int = ..., clamp: Clamp | None = ...) -> Any: ...
 
-    def advance(self, state: Any, tokens: Sequence[np.ndarray], clamp: Clamp | None = ...) -> Any:
-        """Return the state after more tokens: an array [n] for each of the state's texts."""
+    def advance(
+        self, state: Any, tokens: Sequence[np.ndarray], clamp: Clamp | None = ...
+    ) -> Any: ...
 
-    def next_token(self, state: Any) -> np.ndarray:
-        """Return the logits of the token after a state of B texts: float32 [B, V]."""
+    def next_token(self, state: Any) -> np.ndarray: ...

@@ -1,5 +1,6 @@
 """Which numbers of a model's states are the features of a text."""
 
+import reprlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -44,7 +45,6 @@ class FeatureKind:
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
-        """How states become features, in the order of the features."""
         return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
 
     def layers_of(self, architecture: Architecture) -> list[int]:
@@ -54,26 +54,12 @@ class FeatureKind:
             if self.layers not in choices:
                 raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
             return choices[self.layers]
-        chosen = _as_list("layers", self.layers)
-        if not chosen or not all(is_whole(n) and 0 <= n < architecture.layers for n in chosen):
-            raise InputError(
-                f"layers is {chosen}; the model has {architecture.layers}, numbered from 0: name "
-                "at least one of them"
-            )
-        _check_once("layers", chosen)
-        return [int(number) for number in chosen]
+        return checked_indices("layer", self.layers, architecture.layers)
 
     def units_of(self, architecture: Architecture) -> list[int]:
-        """Return the units read; InputError for one that the model does not have."""
         if self.units is None:
             return list(range(architecture.hidden_size))
-        chosen = _as_list("units", self.units)
-        for unit in chosen:
-            architecture.check_unit(unit, -1)
-        if not chosen:
-            raise InputError("units is empty; name at least one, or leave it out to take all")
-        _check_once("units", chosen)
-        return [int(unit) for unit in chosen]
+        return checked_indices("unit", self.units, architecture.hidden_size)
 
     def size(self, architecture: Architecture) -> int:
         """Return F, numbers per text: units times layers times poolings."""
@@ -81,7 +67,6 @@ class FeatureKind:
         return width * len(self.poolings)
 
     def names(self, architecture: Architecture) -> list[str]:
-        """Return a name for each of the F numbers."""
         names = [f"unit{index}" for index in self.units_of(architecture)]
         layers = self.layers_of(architecture)
         if len(layers) > 1:
@@ -136,21 +121,22 @@ def check_poolings(poolings: Sequence[str]) -> None:
         raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
 
 
-def _check_once(name: str, chosen: Sequence[Any]) -> None:
-    if len(set(chosen)) != len(chosen):
-        raise InputError(f"{name} is {list(chosen)}; name each once")
+def checked_indices(what: str, values: Any, count: int) -> list[int]:
+    """Return which units or layers are meant, numbered from 0: a list, or an array [n].
 
-
-def _as_list(name: str, values: Any) -> list[Any]:
-    """Return a list of numbers, from a NumPy array too."""
-    # No generator: it is read again for each call.
-    if (
-        isinstance(values, str)
-        or getattr(values, "ndim", 1) != 1
-        or not isinstance(values, Collection)
-    ):
-        raise InputError(f"{name} is {values!r}; it must be a list of whole numbers")
-    return list(values)
+    Raises InputError for anything else, for one that a model of so many lacks, and for a repeated
+    one.
+    """
+    is_list = isinstance(values, Collection | np.ndarray) and not isinstance(values, str)
+    if not is_list or getattr(values, "ndim", 1) != 1 or not len(values):
+        raise InputError(f"{what}s is {values!r}; it must be a list of whole numbers, at least one")
+    for value in values:
+        if not is_whole(value) or not 0 <= value < count:
+            shown = reprlib.repr(value)
+            raise InputError(f"{what} {shown}: the model has {what}s 0 to {count - 1}")
+    if len(set(values)) != len(values):
+        raise InputError(f"{what}s is {list(values)}; name each once")
+    return [int(value) for value in values]
 
 
 FINAL_CELL = FeatureKind()

@@ -37,7 +37,6 @@ class NumpyModel:
             self._run_batch(request, request.order[start : start + _LANES], advance)
 
     def logits(self, h: np.ndarray) -> np.ndarray:
-        """Return float32 [B, V] for the last layer's h, float32 [B, H]."""
         return np.asarray(h, np.float32) @ self._decoder + self._decoder_bias
 
     def _run_batch(

@@ -25,26 +25,19 @@ _CLOSE = 1e-3  # the largest difference of a unit's value between two states tha
 _BLOCK = 256  # tokens between two looks at whether a text is unfamiliar
 
 
-def in_pieces(model: TextModel, also: Sequence[Pooling] = ()) -> TextModel:
+def in_pieces(model: TextModel) -> TextModel:
     """Return a model that processes long texts in pieces; one in PyTorch as it is."""
-    if isinstance(model, Engine) and not isinstance(model, _InPieces):
-        return _InPieces(model, also)
-    return model
+    return _InPieces(model) if isinstance(model, Engine) else model
 
 
 class _InPieces(Engine):
     """An engine that processes texts of more than LONG tokens in pieces.
 
-    Their states differ from the engine's by about CLOSE at most. also: what to pool of a long text
-    and keep, even if only its units are asked for. Who asks for it later gets it at no cost.
-
-        engine = InPieces(Engine.load("default"))
+    Their states differ from the engine's by about CLOSE at most.
     """
 
-    def __init__(self, engine: Engine, also: Sequence[Pooling] = ()):
+    def __init__(self, engine: Engine):
         vars(self).update(vars(engine))
-        self._also = tuple(also)
-        self._kept: dict[tuple[Any, ...], dict[Pooling, np.ndarray]] = {}
 
     def read(
         self,
@@ -81,21 +74,14 @@ class _InPieces(Engine):
         tokens: np.ndarray,
         pooling: Sequence[Pooling],
         *,
-        units: Sequence[int] | None = None,
         familiarity: Familiarity | None = None,
         advance: Any = None,
         **options: Any,
     ) -> Reading:
-        kind = [options.get(name) or "" for name in ("state", "layers", "tanh")]
-        key = (tokens.tobytes(), *map(str, kind))
-        states = None
-        self._also = tuple(dict.fromkeys((*self._also, *pooling)))
-        if units is not None or not set(pooling) <= self._kept.get(key, {}).keys():
-            parts = self._read_parts(tokens, units=units, advance=advance, **options)
-            self._kept[key] = _pooled(parts, self._also)
-            states = [values for part in parts for values in part.unit_states or ()]
+        parts = self._read_parts(tokens, pooling, advance, **options)
+        states = [values for part in parts for values in part.unit_states or ()]
         is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
-        pooled: dict[str, Any] = {name: self._kept[key][name] for name in pooling}
+        pooled = _pooled(parts, pooling)
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
@@ -103,7 +89,9 @@ class _InPieces(Engine):
             **pooled,
         )
 
-    def _read_parts(self, tokens: np.ndarray, advance: Any, **options: Any) -> list[Reading]:
+    def _read_parts(
+        self, tokens: np.ndarray, pooling: Sequence[Pooling], advance: Any, **options: Any
+    ) -> list[Reading]:
         """Return what was read of all parts of a text, each as one text."""
         count = PIECES * PARTS
         bounds = np.linspace(0, len(tokens), count + 1).astype(int)
@@ -114,7 +102,7 @@ class _InPieces(Engine):
         def process(pending: list[int], advance: Any = None) -> None:
             reading = super(_InPieces, self).read(
                 [parts[k] for k in pending],
-                self._also,
+                pooling,
                 initial=State(*(half[pending] for half in begun)),
                 final=True,
                 advance=advance,
@@ -163,7 +151,7 @@ def _row(reading: Reading, row: int) -> Reading:
     return Reading(**{name: v[row : row + 1] for name, v in each.items() if v is not None})
 
 
-def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
+def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[str, Any]:
     """Return a text's poolings, float32 [1, F], from those of its parts."""
     lengths = [int(part.lengths[0]) for part in parts]
     pool = {

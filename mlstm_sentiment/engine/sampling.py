@@ -17,7 +17,7 @@ import numpy as np
 from ..bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
 from ..errors import InputError, is_whole
 from ..text.profiles import TextProfile
-from ..text.tokenizer import START, Continuations, Tokenizer
+from ..text.tokenizer import START, Continuations
 from .engine import as_model
 from .interface import TextModel
 from .request import Clamp
@@ -49,7 +49,7 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
+def _probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
     """Return the probabilities of the next token, float64 [B, V]; rows sum to 1.
 
     logits: float64 [B, V]. allowed: bool [B, V], at least one per row. Order: mask what is not
@@ -101,8 +101,8 @@ def generate(
     if not is_whole(samples) or samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
     tokens, first_bytes = model.tokenizer.opening(opening)
-    vocabulary = _Vocabulary(model.tokenizer, first_bytes)
-    parts = [_Sample(config, number, stop, vocabulary) for number in range(samples)]
+    continuations = Continuations(model.tokenizer.spellings)
+    parts = [_Sample(config, n, stop, continuations, first_bytes) for n in range(samples)]
     state = model.initial_state(samples, clamp)
     return _generate(model, model.advance(state, [tokens] * samples, clamp), clamp, config, parts)
 
@@ -147,7 +147,7 @@ def _generate(
         logits = model.next_token(state).astype(np.float64)
         if not np.isfinite(logits).all():
             raise InputError("the model predicts NaN or infinity: its weights are damaged")
-        chances = probabilities(logits, allowed, config)
+        chances = _probabilities(logits, allowed, config)
         tokens = np.array([sample.draw(row) for sample, row in zip(samples, chances, strict=True)])
         for number, sample in enumerate(samples):
             if sample.room and (characters := sample.append(int(tokens[number]))):
@@ -157,38 +157,38 @@ def _generate(
         state = model.advance(state, list(tokens[:, None]), clamp)
 
 
-class _Vocabulary:
-    """The tokens that may be written next; the first one must begin with `first_bytes`."""
-
-    def __init__(self, tokenizer: Tokenizer, first_bytes: bytes):
-        self.spellings, self.first_bytes = tokenizer.spellings, first_bytes
-        self.continuations = Continuations(tokenizer.spellings)
-        self.firsts = np.array(
-            [spelling.startswith(first_bytes) for spelling in self.spellings]
-        )  # [V]
-
-
 class _Sample:
-    """A sample being drawn: its random numbers, and the characters not yet yielded."""
+    """A sample being drawn: its random numbers, and the characters not yet yielded.
 
-    def __init__(self, config: SamplingConfig, number: int, stop: str, vocabulary: _Vocabulary):
+    first_bytes: with which its first token must begin.
+    """
+
+    def __init__(
+        self,
+        config: SamplingConfig,
+        number: int,
+        stop: str,
+        continuations: Continuations,
+        first_bytes: bytes,
+    ):
         # Its own generator: a sample does not depend on how many others are drawn with it.
         self.random = np.random.default_rng([config.seed, number])
         self.room = config.length  # bytes that may still come
         self.stop = stop
-        self.vocabulary, self.first_bytes = vocabulary, vocabulary.first_bytes
+        self.continuations, self.first_bytes = continuations, first_bytes
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.utf8 = START
         self.pending = ""
 
     def allowed(self) -> np.ndarray:
         """Return the tokens that may come, bool [V]; a sample that has ended takes any."""
+        spellings = self.continuations.spellings
         if not self.room:
-            return np.ones(len(self.vocabulary.spellings), bool)
-        allowed = self.vocabulary.continuations.allowed(
-            self.utf8, self.room + len(self.first_bytes)
-        )
-        return allowed & self.vocabulary.firsts if self.first_bytes else allowed
+            return np.ones(len(spellings), bool)
+        allowed = self.continuations.allowed(self.utf8, self.room + len(self.first_bytes))
+        if self.first_bytes:
+            allowed &= np.array([each.startswith(self.first_bytes) for each in spellings])
+        return allowed
 
     def draw(self, chances: np.ndarray) -> int:
         """Draw a token with the chances [V], by inverting their cumulative sum."""
@@ -199,8 +199,8 @@ class _Sample:
 
     def append(self, token: int) -> str:
         """Append a token; return the characters that have become certain."""
-        self.utf8 = self.vocabulary.continuations.next_state(self.utf8, token)
-        written = self.vocabulary.spellings[token].removeprefix(self.first_bytes)
+        self.utf8 = self.continuations.next_state(self.utf8, token)
+        written = self.continuations.spellings[token].removeprefix(self.first_bytes)
         self.first_bytes = b""  # it belongs to the opening, and is not yielded again
         self.room -= len(written)
         self.pending += self.decoder.decode(written)

@@ -18,7 +18,7 @@ _SHORTEST_STRIP = 500  # tokens
 _MAX_STRIPS = 64
 
 
-class Evaluation(NamedTuple):
+class _Evaluation(NamedTuple):
     """A score and its uncertainty."""
 
     bits_per_character: float
@@ -34,7 +34,7 @@ def score_split(
     lanes: int | None = None,
     reset: _Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
-) -> Evaluation:
+) -> _Evaluation:
     """Score a split in one process, with a standard error over reviews.
 
     reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
@@ -57,7 +57,7 @@ def score_split(
     if len(per_review) > 1:
         residuals = per_review - ratio * per_review_bytes
         error = float(np.sqrt(len(per_review) * residuals.var(ddof=1)) / characters)
-    return Evaluation(ratio, characters, error, pieces)
+    return _Evaluation(ratio, characters, error, pieces)
 
 
 def _split_costs(
@@ -88,7 +88,6 @@ def _split_costs(
 def _pieces(
     split: Split, lanes: int | None, reset: _Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each piece the starts of reading and of scoring, and its end: int64 [N] each."""
     if reset == "review":
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)

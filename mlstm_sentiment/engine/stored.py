@@ -10,10 +10,17 @@ import numpy as np
 
 from ..bounds import fill
 from ..errors import InputError
-from ..files.quantization import SCALE, is_quantized, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import Shape, check_finite, read_floats
+from ..files.tensors import (
+    SCALE,
+    Shape,
+    check_finite,
+    is_quantized,
+    quantized_shapes,
+    read_floats,
+    unpack,
+)
 from ..files.tokenizers import load_tokenizer
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import Tokenizer
@@ -59,7 +66,6 @@ class StoredMatrix(NamedTuple):
     bits: int
 
     def integers(self) -> np.ndarray:
-        """Return the integers of a matrix that has some, int8 [rows, columns]."""
         return self.data if self.bits == 8 else unpack(self.data, self.columns, self.bits)
 
     def floats(self) -> np.ndarray:
@@ -75,7 +81,7 @@ class StoredMatrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StoredLayer:
+class _StoredLayer:
     """A layer: w_mx [H, in], w_x [4H, in], w_mh [H, H], w_h [4H, H], and b, float32 [4H]."""
 
     matrices: Mapping[str, StoredMatrix]
@@ -103,7 +109,7 @@ class StoredModel(ModelFolder):
     """A model with its weights, as its folder has them."""
 
     embedding: StoredMatrix
-    layers: tuple[StoredLayer, ...]
+    layers: tuple[_StoredLayer, ...]
     decoder: StoredMatrix
     decoder_bias: np.ndarray
 
@@ -177,7 +183,7 @@ def read_weights(opened: ModelFolder) -> StoredModel:
         )
     weights = opened.weights(_shapes(architecture))
     layers = [
-        StoredLayer(
+        _StoredLayer(
             {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
             weights.vector(f"layers.{index}.b"),
         )
@@ -214,8 +220,6 @@ class _StoredWeights:
     """The tensors of a model's file, taken by name; InputError unless they have these shapes.
 
     bits: of the integers that matrices are stored as; None: they are floats.
-
-    >>> _StoredWeights(folder / "model.safetensors", {"decoder.bias": (256,)}, None)
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):
@@ -228,7 +232,6 @@ class _StoredWeights:
             check_finite(path, {name: self._arrays[name + SCALE] * largest for name in integers})
 
     def floats(self, name: str) -> np.ndarray:
-        """Return a tensor as float32."""
         is_matrix = is_quantized(self._shapes[name])
         return self.matrix(name, "").floats() if is_matrix else self._arrays[name]
 

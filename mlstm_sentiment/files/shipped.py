@@ -74,7 +74,6 @@ def find_model(name_or_folder: str | Path) -> Path:
 
 
 def describe_shipped(name: str) -> dict[str, Any]:
-    """Return the description of a shipped model, without its weights."""
     folder = SHIPPED_MODELS / name
     description = read_json(folder / CONFIG_FILE)
     classifier = folder / "classifier" / CLASSIFIER_FILE

@@ -95,7 +95,6 @@ def _is_ours(path: Path, relative: Path, ours: Contents, is_whole: bool) -> bool
 
 
 def inside(folder: str, files: Contents) -> Contents:
-    """Return the patterns of files that lie in a folder of that name."""
     return tuple(f"{folder}/{name}" for name in files)
 
 
@@ -140,18 +139,6 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         _recover(old, final, ours)
-
-
-@contextmanager
-def work_folder(path: Path) -> Iterator[Path]:
-    """Yield an empty folder next to `path`, removed at the end, or by the repeated command."""
-    folder = set_aside(path)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_folder(folder: Path) -> None:
@@ -231,7 +218,6 @@ def _remove_or_keep(old: Path, final: Path, ours: Contents, *, is_whole: bool = 
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether the path is a file or a folder with content."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
@@ -346,8 +332,9 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     for name in (LOCK_FILE, HOLDER_FILE):
         check_output(folder / name, None)
-    lock = _lock_of(folder / LOCK_FILE)
-    created = _acquire(lock, folder, timeout, new, _MOST_TRIES)
+    lock, tries = _lock_of(folder / LOCK_FILE), _MOST_TRIES
+    while (created := _acquired(lock, folder, timeout, new, is_last=tries == 1)) is None:
+        tries -= 1
     try:
         _remove_half_files(folder, (HOLDER_FILE,))  # of a killed holder
         write_json(folder / HOLDER_FILE, _description(), None)
@@ -362,30 +349,35 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
 
 
 def _is_no_folder(place: Path) -> bool:
-    """Return whether something other than a folder is there; one stat: a holder may remove it."""
     try:
         return not stat.S_ISDIR(place.stat().st_mode)
     except OSError:
         return False
 
 
-def _acquire(
-    lock: filelock.BaseFileLock, folder: Path, timeout: float, new: bool, tries: int
-) -> bool:
-    """Return whether the folder had to be created."""
+def _acquired(
+    lock: filelock.BaseFileLock, folder: Path, timeout: float, new: bool, *, is_last: bool
+) -> bool | None:
+    """Return whether the folder had to be created; None if its holder has just removed it."""
     created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=not new)
     except FileExistsError:
-        if new or folder.exists() or tries == 1:
+        if new or folder.exists() or is_last:
             raise
-        return _acquire(lock, folder, timeout, new, tries - 1)  # its holder has removed it
+        return None
     try:
-        _lock(lock, folder, timeout)
-    except (FileNotFoundError, FileExistsError):  # its holder had made it, and has removed it
-        if tries == 1:
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            if not timeout:
+                raise
+            log.warning("%s; waiting up to %g s for it to end", _holder(folder), timeout)
+            lock.acquire(timeout=timeout)
+    except (FileNotFoundError, FileExistsError):
+        if is_last:
             raise
-        return _acquire(lock, folder, timeout, new, tries - 1)
+        return None
     except filelock.Timeout as error:
         raise TryAgain(f"{_holder(folder)}; wait for it to end, or name another folder") from error
     except OSError as error:
@@ -393,16 +385,6 @@ def _acquire(
             raise
         _warn(folder, error.strerror)
     return created
-
-
-def _lock(lock: filelock.BaseFileLock, folder: Path, timeout: float) -> None:
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        if not timeout:
-            raise
-        log.warning("%s; waiting up to %g s for it to end", _holder(folder), timeout)
-        lock.acquire(timeout=timeout)
 
 
 def _description() -> dict[str, int | str]:

@@ -42,11 +42,9 @@ def check_same_tokenizer(
 ) -> None:
     """Raise InputError if the model or corpus at `place` has another tokenizer than `expected`."""
     if tokenizer.fingerprint != expected.fingerprint:
+        is_bytes = expected.kind == BYTES.kind
         raise InputError(
             f"{place}: its tokenizer is {tokenizer.fingerprint}, but {whose} is "
-            f"{expected.fingerprint}; prepare the corpus with --tokenizer FOLDER, the folder of "
-            "the model"
-            if expected.kind != BYTES.kind
-            else f"{place}: its tokenizer is {tokenizer.fingerprint}, but {whose} is bytes; "
-            "prepare the corpus with --tokenizer bytes"
+            f"{expected.fingerprint}; prepare the corpus with --tokenizer "
+            f"{'bytes' if is_bytes else 'FOLDER, the folder of the model'}"
         )

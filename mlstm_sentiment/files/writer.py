@@ -154,7 +154,6 @@ class _Folder:
         return name if self._fd is not None else str(self.path / name)
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open a regular file that is not a link."""
         if not hasattr(os, "O_NOFOLLOW"):
             self._refuse_link(name)
         try:
@@ -181,12 +180,10 @@ class _Folder:
             os.unlink(self._at(name), dir_fd=self._fd)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file over another."""
         fds = {"src_dir_fd": self._fd, "dst_dir_fd": self._fd}
         os.replace(self._at(old), self._at(new), **fds)
 
     def digest(self, name: str) -> str:
-        """Return the SHA-256 of a file."""
         with open(self.open(name, os.O_RDONLY), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -371,7 +368,6 @@ def write_content(path: Path, content: str | bytes, kind: Kind | None) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any], kind: Kind | None) -> None:
-    """Write a mapping as indented JSON, as `write_atomically` does."""
     write_content(path, json.dumps(content, indent=2) + "\n", kind)
 
 
@@ -414,7 +410,6 @@ def make_folder(path: Path) -> Path:
 
 
 def record_folder(folder: Path) -> None:
-    """Record all files of a new folder that are not recorded yet."""
     for place, _, files in os.walk(folder):
         with _Folder(Path(place)) as opened:
             recorded = {line["file"] for line in opened.recorded()}

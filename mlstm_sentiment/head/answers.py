@@ -55,17 +55,8 @@ class Predictions(NamedTuple):
 
     The probabilities of the two classes assume that it takes a side.
     """
-    three_probabilities: "np.ndarray | None" = None
-    """Probabilities of the negative class, neutral and the positive class, float64 [N, 3].
-
-    None unless the classifier predicts neutral.
-    """
-
-    @property
-    def is_neutral(self) -> "np.ndarray | None":
-        """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
-        three = self.three_probabilities
-        return None if three is None else three.argmax(1) == 1
+    is_neutral: "np.ndarray | None" = None
+    """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
 
 
 def three_answers(
@@ -78,9 +69,11 @@ def three_answers(
     """
     import numpy as np
 
-    sides = positive
+    from .steps import LogOdds
+
+    sides, odds = positive, LogOdds().map
     if threshold != EVEN:
-        sides = 1 / (1 + np.exp(_log_odds(threshold) - _log_odds(positive)))
+        sides = 1 / (1 + np.exp(odds(np.array(threshold)) - odds(positive)))
     return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
 
 
@@ -107,13 +100,6 @@ def likeliest(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np
     if output.neutral is None or sides:
         return head.choose(output.probabilities)
     return probability_of_each(head, output).argmax(1)
-
-
-def _log_odds(probability: Any) -> Any:
-    import numpy as np
-
-    p = np.clip(probability, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
-    return np.log(p) - np.log1p(-p)
 
 
 class Answer(dict[str, Any]):
@@ -220,7 +206,6 @@ def answers_of(
 
 
 def _values(fitted: "Head", predicted: Predictions, row: int) -> dict[str, Any]:
-    """Return the results for a text, by name; None for those that do not apply."""
     choice, probabilities = predicted.choices[row], predicted.probabilities[row]
     unfamiliar = predicted.unfamiliar[row]
     values: dict[str, Any] = {"unfamiliar": None if unfamiliar is None else bool(unfamiliar)}

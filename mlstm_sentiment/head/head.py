@@ -4,7 +4,7 @@ One class for all kinds: two classes, several exclusive ones, several labels for
 stars. `steps.py` has the steps. NumPy alone computes a head.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
@@ -16,8 +16,70 @@ from ..bounds import NonNegativeInt
 from ..engine.kinds import FeatureKind, Pooling, StateName
 from ..engine.request import Familiarity
 from ..errors import InputError
-from .scikit_learn import NOT_LINEAR, linear_model
-from .steps import Affine, Batch, Neutral, Standardize, Stars, Step
+from .steps import Affine, Batch, Neutral, OneVsRest, Sigmoid, Softmax, Standardize, Stars, Step
+
+_TRIED = 16  # rows of random features on which head and estimator must agree
+_CLOSE = 1e-4  # the most that their probabilities may differ: the head's weights are fp32
+NOT_LINEAR = (
+    "not a fitted linear model with probabilities; fit a LogisticRegression, or "
+    "OneVsRestClassifier of one, perhaps after a StandardScaler"
+)
+
+
+def _agree(head: "Head", predict_proba: Callable[[np.ndarray], Any]) -> bool:
+    """Whether a head's probabilities of random features are those of an estimator."""
+    draw = np.random.default_rng(0).normal(size=(_TRIED, head.features)).astype(np.float32)
+    expected, result = np.asarray(predict_proba(draw)), head.probabilities(draw)
+    columns = np.column_stack([1 - result, result]) if result.ndim == 1 else result
+    return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
+
+
+def _kind_of(features: Any) -> tuple[FeatureKind, str]:
+    loaded = getattr(features, "loaded_", None)
+    kind = FeatureKind() if features is None else getattr(features, "kind_", features)
+    if not hasattr(kind, "poolings"):
+        raise InputError(
+            f"features is of type {type(features).__name__}; give the fitted SentimentFeaturizer"
+        )
+    if kind.tanh or kind.units is not None or kind.layers not in ("last", [-1]):
+        raise InputError(
+            f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
+        )
+    return kind, "" if loaded is None else loaded.digest()
+
+
+def _check_size(size: int, features: Any) -> None:
+    loaded = getattr(features, "loaded_", None)
+    if loaded is not None and size != (given := features.kind_.size(loaded.architecture)):
+        raise InputError(
+            f"the model was fitted on {size} features, but the featurizer returns {given}; give "
+            "the featurizer that it was fitted with"
+        )
+
+
+def _standardized(scaler: Any) -> Step:
+    if not hasattr(scaler, "with_mean") or not hasattr(scaler, "scale_"):
+        raise InputError(
+            f"{type(scaler).__name__} in the pipeline; a head takes only a fitted StandardScaler"
+        )
+    size = scaler.n_features_in_
+    center = scaler.mean_ if scaler.with_mean else np.zeros(size)
+    return Standardize(center, scaler.scale_ if scaler.with_std else np.ones(size))
+
+
+def _affine(model: Any) -> Affine:
+    each: Sequence[Any] = getattr(model, "estimators_", [model])
+    if not all(hasattr(part, "coef_") and hasattr(part, "predict_proba") for part in each):
+        raise InputError(f"{type(model).__name__}: {NOT_LINEAR}")
+    weight = np.concatenate([np.atleast_2d(part.coef_) for part in each])
+    bias = np.concatenate([np.broadcast_to(part.intercept_, len(part.coef_)) for part in each])
+    return Affine(weight, bias)
+
+
+def _name_of(label: Any) -> str:
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    return str(int(label) if is_whole else label)
+
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
@@ -71,7 +133,7 @@ class Head:
     unit: HeadUnit | None = None  # None: the one of most influence
 
     def __post_init__(self) -> None:
-        check_class_names(self.classes)
+        _check_class_names(self.classes)
         self._check_steps()
         if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
             raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
@@ -98,55 +160,67 @@ class Head:
         >>> head = Head.from_sklearn(LogisticRegression().fit(X, y), featurizer)  # doctest: +SKIP
         >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
         """
-        model = linear_model(estimator, features)
-        names = model.names if classes is None else tuple(map(str, classes))
-        if len(names) != len(model.names):
-            raise InputError(f"{len(names)} classes are named; the model has {len(model.names)}")
-        for link in model.links:
+        parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
+        whole = estimator
+        if len(parts) > 1 and hasattr(parts[0], "loaded_"):  # the featurizer is in the pipeline
+            features, parts, whole = parts[0], parts[1:], estimator[1:]
+        kind, digest = _kind_of(features)
+        *scalers, last = parts
+        steps = [_standardized(scaler) for scaler in scalers if scaler != "passthrough"]
+        affine = _affine(last)
+        _check_size(affine.weight.shape[1], features)
+        several = bool(getattr(last, "multilabel_", False))
+        links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
+        own = tuple(map(_name_of, last.classes_))
+        names = own if classes is None else tuple(map(str, classes))
+        if len(names) != len(own):
+            raise InputError(f"{len(names)} classes are named; the model has {len(own)}")
+        for link in links:
             head = cls(
                 classes=names,
-                steps=(*model.steps, link),
-                model_digest=model_digest or model.digest,
-                state=model.kind.state,
-                pooling=model.kind.poolings,
-                several_labels=model.several_labels,
+                steps=(*steps, affine, link),
+                model_digest=model_digest or digest,
+                state=kind.state,
+                pooling=kind.poolings,
+                several_labels=several,
             )
-            if model.agrees_with(head.probabilities, head.features):
+            if _agree(head, whole.predict_proba):
                 return head
         raise InputError(f"{type(estimator).__name__}: {NOT_LINEAR}")
 
     def _check_steps(self) -> None:
-        if not self.steps or [step.IS_LINK for step in self.steps] != [False] * (
-            len(self.steps) - 1
-        ) + [True]:
+        if [n for n, step in enumerate(self.steps, 1) if step.IS_LINK] != [len(self.steps)]:
             raise InputError("the last step of a head, and no other, must be a link")
         if not self.pooling or self.features % len(self.pooling):
             raise InputError(f"{self.features} features for {len(self.pooling)} poolings")
-        columns = self.features
+        batch = Batch(values=np.zeros((1, self.features)), texts=[""])
         for step in self.steps:
-            columns = step.columns(columns)
+            columns = batch.values.shape[1]
+            try:
+                if step.takes not in (0, columns):
+                    raise ValueError(f"it takes {step.takes}")
+                batch = step.apply(batch)
+            except (ValueError, IndexError) as error:
+                why = f"step {step.NAME} does not fit {columns} columns"
+                raise InputError(f"{why} ({error})") from error
+        columns = batch.values.shape[1]
         if columns != (1 if self.is_binary else len(self.classes)):
             raise InputError(f"{columns} scores for {len(self.classes)} classes")
-        if self.unit is not None and self.unit.index >= self.units:
-            raise InputError(f"neuron.index is {self.unit.index}; it must be below {self.units}")
-        if self.unit is not None and self.unit.pooling not in self.pooling:
-            raise InputError(
-                f"neuron.pooling is {self.unit.pooling!r}; it must be one of {self.pooling}"
-            )
+        if (unit := self.unit) is not None and unit.index >= self.units:
+            raise InputError(f"neuron.index is {unit.index}; it must be below {self.units}")
+        if unit is not None and unit.pooling not in self.pooling:
+            raise InputError(f"neuron.pooling is {unit.pooling!r}; known: {self.pooling}")
 
     @property
     def features(self) -> int:
-        """The number of features that it takes: F."""
-        return self.steps[0].takes or 0
+        return self.steps[0].takes
 
     @property
     def units(self) -> int:
-        """The number of the model's units: H."""
         return self.features // len(self.pooling)
 
     @property
     def kind(self) -> FeatureKind:
-        """Which features of a model it takes."""
         return FeatureKind(state=self.state, pooling=self.pooling)
 
     @property
@@ -156,17 +230,14 @@ class Head:
 
     @property
     def has_neutral(self) -> bool:
-        """Whether it also predicts that a text takes no side."""
         return any(step.NAME == Neutral.NAME for step in self.steps)
 
     @property
     def has_stars(self) -> bool:
-        """Whether it also predicts a number of stars."""
         return any(step.NAME == Stars.NAME for step in self.steps)
 
     @property
     def uses_words(self) -> bool:
-        """Whether it needs the texts as well as the features."""
         return any(step.NEEDS_TEXTS for step in self.steps)
 
     @property
@@ -243,7 +314,6 @@ class Head:
 
     @property
     def neuron(self) -> int:
-        """The unit that stands for the head."""
         return self.own_unit.index
 
     @property
@@ -277,7 +347,6 @@ def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
 
 
 def checked_head(value: object) -> Head:
-    """Return a head; InputError if it is anything else."""
     if not isinstance(value, Head):
         raise InputError(
             f"classifier is of type {type(value).__name__}; give the folder of one, or a Head, "
@@ -309,8 +378,7 @@ def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
     return low, high
 
 
-def check_class_names(classes: tuple[str, ...]) -> None:
-    """Raise InputError unless there are two or more, all different."""
+def _check_class_names(classes: tuple[str, ...]) -> None:
     if len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:

@@ -5,8 +5,7 @@ Files of earlier formats are read, too: `old_formats` converts them.
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,11 +19,11 @@ from ..engine.request import Familiarity
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json
-from ..files.tensors import as_floats, read_arrays, write_arrays
+from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
-from .old_formats import NGRAMS_FILE, load_old
-from .steps import STEPS, step_of
+from .old_formats import NGRAMS_FILE, converted
+from .steps import STEPS, Step, step_of
 
 FORMAT_VERSION = 8
 WEIGHTS_FILE = "classifier.safetensors"
@@ -62,7 +61,7 @@ class _HeadDescription:
     thresholds: tuple[Probability, ...]
     unsure: tuple[Probability, Probability] | None
     familiarity: Familiarity | None
-    neuron: HeadUnit
+    neuron: HeadUnit | None
     model_digest: str
 
 
@@ -108,7 +107,6 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """Read a head's description; InputError if its format version is newer than ours."""
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
     return description
@@ -116,20 +114,26 @@ def read_description(path: Path) -> dict[str, Any]:
 
 def load_head(folder: Path, hidden_size: int) -> Head:
     """Read a head for a model of `hidden_size` units; InputError if it cannot be read."""
-    path = folder / CONFIG_FILE
-    content = read_description(path)
-    if content["format_version"] < FORMAT_VERSION:
-        return load_old(folder, content, hidden_size)
-    place = f"{path}: not a description of a head"
-    described = fill(_HeadDescription, content, place)
-    arrays = _arrays_by_step(folder / WEIGHTS_FILE, len(described.steps))
+    return _described_head(folder, read_description(folder / CONFIG_FILE), hidden_size)
+
+
+def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
+    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
+    content = read_description(folder / CONFIG_FILE)
+    check_model(loaded, content.get("model_digest"), folder, fix)
+    return _described_head(folder, content, loaded.architecture.hidden_size)
+
+
+def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
+    steps, weights = tuple[Step, ...](), folder / WEIGHTS_FILE
+    place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
+        if content["format_version"] < FORMAT_VERSION:
+            content, steps = converted(folder, weights, content)
+        described = fill(_HeadDescription, content, place)
         head = Head(
             classes=described.classes,
-            steps=tuple(
-                step_of(step, arrays[number], f"{path}: step {number}")
-                for number, step in enumerate(described.steps)
-            ),
+            steps=steps or _steps(weights, described.steps),
             model_digest=described.model_digest,
             state=described.features.state,
             pooling=described.features.pooling,
@@ -140,32 +144,28 @@ def load_head(folder: Path, hidden_size: int) -> Head:
             unit=described.neuron,
         )
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        is_placed = str(error).startswith(str(folder))
+        raise InputError(str(error) if is_placed else f"{place}: {error}") from error
     if head.units != hidden_size:
         raise InputError(f"{place}: it takes {head.units} units; the model has {hidden_size}")
     return head
 
 
-def _arrays_by_step(path: Path, steps: int) -> Mapping[int, dict[str, np.ndarray]]:
-    """Read the arrays of every step, by its number; InputError for any other tensor."""
-    arrays: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
-    for name, array in read_arrays(path).items():
-        number, _, field = name.partition(".")
-        if not number.isdecimal() or not int(number) < steps or str(int(number)) != number:
-            raise InputError(f"{path}: tensor {name} belongs to none of {steps} steps")
-        arrays[int(number)][field] = _array(path, name, array, field)
-    return arrays
-
-
 _INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
 
 
-def _array(path: Path, name: str, array: np.ndarray, field: str) -> np.ndarray:
-    if field not in _INTEGER_FIELDS:
-        return as_floats(path, name, array)
-    if array.dtype != np.int8:
-        raise InputError(f"{path}: tensor {name} holds {array.dtype}, not 8-bit integers")
-    return array
+def _steps(weights: Path, steps: Sequence[Any]) -> tuple[Step, ...]:
+    """Return the steps of a file with their arrays; InputError for a tensor of none of them."""
+    arrays: list[dict[str, np.ndarray]] = [{} for _ in steps]
+    names = {str(number): each for number, each in enumerate(arrays)}
+    for name, array in read_arrays(weights).items():
+        number, _, field = name.partition(".")
+        if number not in names:
+            raise InputError(f"{weights}: tensor {name} belongs to none of {len(steps)} steps")
+        is_whole = field in _INTEGER_FIELDS
+        names[number][field] = array if is_whole else as_floats(weights, name, array)
+    pairs = zip(steps, arrays, strict=True)
+    return tuple(step_of(*each, f"step {number}") for number, each in enumerate(pairs))
 
 
 def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
@@ -173,10 +173,15 @@ def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path |
 
     path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
     None: `classifier/` of the model, else that in `transfer/` of its run directory, or of the model
-    directory if it has no run.
+    directory if it has no run. Raises InputError if the folder `path` has none.
     """
     if path is not None:
-        return classifier_in(Path(path))
+        if (folder := classifier_in(Path(path))) is None:
+            raise InputError(
+                f"{path}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
+                "one, or leave out --classifier"
+            )
+        return folder
     run = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
     return _first([loaded.folder / FOLDER, run / TRANSFER_FOLDER / FOLDER])
 
@@ -191,32 +196,13 @@ def _first(places: list[Path]) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
-def shown_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
-    """Return what `find_classifier` does; InputError if the folder `path` holds none."""
-    folder = find_classifier(loaded, path)
-    if folder is None and path is not None:
-        raise InputError(
-            f"{path}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
-            "one, or leave out --classifier"
-        )
-    return folder
-
-
 def fitted_digest(loaded: TextModel, head: Head) -> str:
-    """Return a digest of a model's weights and its head."""
     arrays, description = parts_of(head)
     digest = hashlib.sha256(loaded.digest().encode())
     digest.update(json.dumps(description, sort_keys=True, default=str).encode())
     for name, array in sorted(arrays.items()):
         digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
-
-
-def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
-    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
-    description = read_description(folder / CONFIG_FILE)
-    check_model(loaded, description.get("model_digest"), folder, fix)
-    return load_head(folder, loaded.architecture.hidden_size)
 
 
 def check_model(loaded: TextModel, digest: object, source: object, fix: str) -> None:
@@ -237,7 +223,7 @@ def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None =
         raise InputError(
             f"layer {layer}: a classifier covers only the last layer; name a unit with --neuron"
         )
-    folder = shown_classifier(loaded, path)
+    folder = find_classifier(loaded, path)
     if folder is None:
         raise InputError(
             f"{loaded.folder}: has no {FOLDER}/, which says which unit to use; name a unit "
@@ -245,3 +231,26 @@ def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None =
         )
     fix = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
     return load_fitted(loaded, folder, fix)
+
+
+_AREAS, _LIMITS = "areas", "limits"
+CHANCE = 0.5  # the AUC of a unit that does not separate the classes
+
+
+def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray | None = None) -> None:
+    """Write the AUC and the limit of each unit of a model, [H], into its classifier's folder."""
+    arrays = {_AREAS: areas} if limits is None else {_AREAS: areas, _LIMITS: limits}
+    named = {name: np.asarray(each, np.float32) for name, each in arrays.items()}
+    write_arrays(folder / AREAS_FILE, named)
+
+
+def load_areas(
+    folder: Path | None, hidden_size: int
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Read the AUC and the limit of each unit, float32 [H]; None for what the folder lacks."""
+    path = None if folder is None else folder / AREAS_FILE
+    if path is None or not path.is_file():
+        return None, None
+    shape = (hidden_size,)
+    floats = read_floats(path, {_AREAS: shape}, {_LIMITS: shape})  # earlier files have no limits
+    return floats[_AREAS], floats.get(_LIMITS)

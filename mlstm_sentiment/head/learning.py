@@ -106,7 +106,6 @@ class LearnedHead(NamedTuple):
         return self.gain[1] > 0 and known.mean() > _MARGIN * known.std() / len(known) ** 0.5
 
     def lines(self) -> list[str]:
-        """Return the comparison in words."""
         gain, low, high = (100 * number for number in self.gain)
         before, after, alike = self.losses.mean(0)
         off = "`sentiment` before: on average {:+.2f} too high ({:+.2f} to {:+.2f})"
@@ -120,7 +119,6 @@ class LearnedHead(NamedTuple):
         ]
 
     def summary(self) -> dict[str, Any]:
-        """Return the comparison as numbers, for a file."""
         return {
             "rows": len(self.before),
             "left_out": dict(self.left_out),
@@ -195,11 +193,8 @@ def learn(
         for whole, part in zip(after, fold, strict=True):
             whole[held_out] = part
     counts = np.bincount(right, minlength=len(names))
-    chances = [
-        before[1][everything, right],
-        after[1][everything, right],
-        counts[right] / len(right),
-    ]
+    chances = [each[everything, right] for each in (before[1], after[1])]
+    chances.append(counts[right] / len(right))
     return LearnedHead(
         head=rows.fitted(everything),
         before=before[0] == right,
@@ -250,7 +245,6 @@ def _targets(head: Head, right: np.ndarray, answers: int) -> np.ndarray:
 
 
 def _folds(right: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the rows of all other folds and those of a fold, each with its part of every answer."""
     order = np.random.default_rng(0).permutation(len(right))
     order = order[np.argsort(right[order], kind="stable")]
     for fold in range(FOLDS):

@@ -22,7 +22,6 @@ _NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's 
 
 
 def _words_and_pairs(words: Sequence[str]) -> Iterator[str]:
-    """Yield all runs of one to _LONGEST words."""
     for length in range(1, _LONGEST + 1):
         for first in range(len(words) - length + 1):
             yield " ".join(words[first : first + length])
@@ -55,7 +54,7 @@ def log_odds(
     return (scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
 
 
-class Characters(dict[int, str]):
+class _Characters(dict[int, str]):
     """Maps characters for str.translate; entries are added as needed.
 
     One character at a time: for a whole text, Python would first sort every run of combining
@@ -80,15 +79,14 @@ def _simplified(character: str) -> str:
     return f" {character} " if category[0] in "PS" or category == "Cn" else " "
 
 
-_CHARACTERS = Characters()
+_CHARACTERS = _Characters()
 
 
-def words_of(text: str) -> list[str]:
+def _words_of(text: str) -> list[str]:
     """Return words in lower case without accents; each sign is a word."""
     return text.translate(_CHARACTERS).split()
 
 
 def buckets_of(text: str, buckets: int, ngrams_of: _NgramsOf = _words_and_pairs) -> np.ndarray:
-    """Return the distinct buckets of a text's n-grams, int64 [n]."""
-    hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
+    hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(_words_of(text))}
     return np.fromiter(hashes, np.int64, len(hashes))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -14,9 +15,9 @@ from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
 from ..errors import InputError
 from ..reading.labels import number_in
+from ..reading.no_answer import answered_text
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
-from ..reading.rows import InputRow, OwnNames
+from ..reading.rows import OwnNames
 from ..reading.texts import unicode_text
 from ..text.markup import without_tags
 from ..text.profiles import checked_texts, listed_texts
@@ -137,8 +138,8 @@ class SentimentClassifier(Parameterized):
         """
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
-        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
+        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
         self.sides_ = bool(self.sides)
@@ -151,7 +152,7 @@ class SentimentClassifier(Parameterized):
             folder = find_classifier(loaded, classifier)
             if folder is None:
                 raise InputError(
-                    f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
+                    f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
                     f"name the folder of one with --classifier, or use the shipped model "
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
@@ -180,7 +181,6 @@ class SentimentClassifier(Parameterized):
 
     @property
     def fitted(self) -> Head:
-        """The classifier on its features, loaded on first use."""
         self._ready()
         return self.fitted_
 
@@ -246,13 +246,10 @@ class SentimentClassifier(Parameterized):
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = (labels == predicted).reshape(len(predicted), -1).all(1)
-        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
-        if weights.shape != right.shape or not weights.sum() > 0:
-            raise InputError(
-                f"sample_weight has {weights.size:,} numbers, of sum {weights.sum():g}; give one "
-                f"for each of the {len(right):,} texts, not all zero"
-            )
-        return float(np.average(right, weights=weights))
+        with suppress(TypeError, ValueError, ZeroDivisionError):
+            if np.isfinite(accuracy := float(np.average(right, weights=sample_weight))):
+                return accuracy
+        raise InputError("sample_weight: give one number for each text, not all zero")
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the sentiment unit after each text, float32 [N].
@@ -277,14 +274,13 @@ class SentimentClassifier(Parameterized):
         items = listed_texts(texts)
         header = getattr(texts, "name", None) if hasattr(texts, "iloc") else None
         header = header if isinstance(header, str) else None
-        rows = [
-            InputRow.of(
-                Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"), header
-            )
+        given = [
+            None if _is_missing(text) else unicode_text(text, f"text {n}")
             for n, text in enumerate(items, start=1)
         ]
+        answered = [answered_text(text, header) for text in given]
         names = self.added_names()
-        answers = self.results([row.text for row in rows], names, sides=self.sides_)
+        answers = self.results(answered, names, sides=self.sides_)
         return Answers(
             [Answer({"text": text, **each}) for text, each in zip(items, answers, strict=True)],
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
@@ -305,10 +301,8 @@ class SentimentClassifier(Parameterized):
             raise InputError(f"no column {column!r}; the table has {present}")
         added = self(table[column]).to_frame().reindex(columns=self.added_names())
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
-        labels = [
-            label if name == str(label) else name
-            for label, name in zip(table.columns, names, strict=True)
-        ]
+        pairs = zip(table.columns, names, strict=True)
+        labels = [label if name == str(label) else name for label, name in pairs]
         renamed = table.set_axis(labels, axis=1)
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
@@ -327,11 +321,9 @@ class SentimentClassifier(Parameterized):
         if len(texts) != len(labels):
             raise InputError(f"{len(texts):,} texts and {len(labels):,} labels; give one for each")
         places = (f"text {number}" for number in range(1, len(texts) + 1))
-        rows = (InputRow.of(Record(), text).text for text in texts)
-        return self.learn_rows(zip(places, rows, labels, strict=True))
+        return self.learn_rows(zip(places, map(answered_text, texts), labels, strict=True))
 
     def learn_rows(self, rows: Iterable[tuple[str, str | None, str]]) -> LearnedHead:
-        """Do what `learn` does for rows: the place of each, its text or None, its label."""
         if self.fitted.several_labels:
             raise InputError("a text may have several labels; only classifiers of one can learn")
         corrections = Corrections.of(rows, self.classes)
@@ -408,9 +400,7 @@ class SentimentClassifier(Parameterized):
             unsure=self._unsure(answer.probabilities),
             unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
-            three_probabilities=None
-            if answer.neutral is None
-            else probability_of_each(self.fitted, answer),
+            is_neutral=None if answer.neutral is None else likeliest(self.fitted, answer) == 1,
         )
 
     def _output(self, texts: Iterable[str]) -> HeadOutput:
@@ -468,22 +458,14 @@ class SentimentClassifier(Parameterized):
         classes = ", ".join(map(str, self.classes_))
         return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "loaded_")
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import ClassifierTags
 
-        more_than_two = hasattr(self, "classes_") and len(self.classes_) > 2
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=False),
-            # Nothing is learned from labels, so the classes stay the same.
-            classifier_tags=ClassifierTags(poor_score=True, multi_class=more_than_two),
-            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
-            requires_fit=False,
-            no_validation=True,
-        )
+        tags, more_than_two = super().__sklearn_tags__(), len(getattr(self, "classes_", ())) > 2
+        tags.estimator_type = "classifier"
+        # Nothing is learned from labels, so the classes stay the same.
+        tags.classifier_tags = ClassifierTags(poor_score=True, multi_class=more_than_two)
+        return tags
 
 
 def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:

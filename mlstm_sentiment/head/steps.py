@@ -6,11 +6,13 @@ kind of head is a new class here. NumPy alone computes them, in float64.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import count
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from ..bounds import Bound, NonNegativeInt, PositiveFloat, Probability, check_bounds, fill
+from ..engine.kinds import Pooling, StateName
 from ..errors import InputError
 from .ngrams import LARGEST, MOST_BUCKETS, log_odds, runs_of_letters
 
@@ -49,30 +51,26 @@ class Step:
 
     def __post_init__(self) -> None:
         for item in self.array_fields():
-            array = np.asarray(getattr(self, item), self.DTYPES.get(item, np.float32))
-            object.__setattr__(self, item, array)
+            array, dtype = np.asarray(getattr(self, item)), self.DTYPES.get(item, np.float32)
+            if item in self.DTYPES and array.dtype != dtype:
+                raise InputError(f"{self.NAME}.{item} holds {array.dtype}, not {np.dtype(dtype)}")
+            object.__setattr__(self, item, np.asarray(array, dtype))
         check_bounds(self, f"{self.NAME}.")
 
     def apply(self, batch: Batch) -> Batch:
-        """Return the batch after this step."""
         return replace(batch, values=self.map(batch.values))
 
     def map(self, values: np.ndarray) -> np.ndarray:
         """Return the values [N, columns] after this step."""
         return values
 
-    def columns(self, columns: int) -> int:
-        """Return the number of columns after this step; InputError if it takes another number."""
-        return columns
-
     @property
-    def takes(self) -> int | None:
-        """The number of columns that it takes; None: any number, or unknown."""
-        return None
+    def takes(self) -> int:
+        """The number of columns that it takes; 0: unknown."""
+        return 0
 
     @classmethod
     def array_fields(cls) -> list[str]:
-        """Return the names of the fields that are arrays."""
         return [item.name for item in fields(cls) if item.type is np.ndarray]
 
     def describe(self) -> dict[str, Any]:
@@ -82,12 +80,7 @@ class Step:
         return {"step": self.NAME, **values}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays of this step, by field."""
         return {name: getattr(self, name) for name in self.array_fields()}
-
-    def _expect(self, columns: int, expected: int) -> None:
-        if columns != expected:
-            raise InputError(f"step {self.NAME} takes {expected} columns, but gets {columns}")
 
 
 STEPS: dict[str, type[Step]] = {}  # by name
@@ -132,10 +125,6 @@ class Standardize(Step, name="standardize"):
     def takes(self) -> int:
         return len(self.center)
 
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Affine(Step, name="affine"):
@@ -155,10 +144,6 @@ class Affine(Step, name="affine"):
     @property
     def takes(self) -> int:
         return int(self.weight.shape[1])
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return len(self.bias)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +167,6 @@ class Probabilities(Step, name="probabilities"):
         each = values.reshape(len(values), values.shape[1] // self.classes, self.classes)
         return np.asarray((_softmax(each) if self.exclusive else _sigmoid(each)).mean(1))
 
-    def columns(self, columns: int) -> int:
-        if columns % self.classes:
-            raise InputError(f"step {self.NAME} gets {columns} columns for {self.classes} classes")
-        return self.classes
-
 
 @dataclass(frozen=True, eq=False)
 class Ngrams(Step, name="ngrams"):
@@ -206,16 +186,11 @@ class Ngrams(Step, name="ngrams"):
         _check_buckets(self.NAME, self.weights)
 
     def log_odds(self, texts: Sequence[str]) -> np.ndarray:
-        """Return the log-odds of each text's n-grams, float32 [N]."""
         return log_odds(texts, self.weights, self.scale)
 
     def apply(self, batch: Batch) -> Batch:
         tilts = self.log_odds(_texts_of(batch))
         return replace(batch, values=_tilted(batch.values, tilts, self.positive))
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, len(self.positive))
-        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,11 +234,6 @@ class Neutral(Step, name="neutral"):
         odds = self.slope * neutral_log_odds(batch.values, self.column, self.smallest) + self.offset
         return replace(batch, neutral=_sigmoid(odds))
 
-    def columns(self, columns: int) -> int:
-        if self.column >= columns:
-            raise InputError(f"neutral.column is {self.column}; there are {columns} columns")
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Positive(Step, name="positive"):
@@ -274,10 +244,6 @@ class Positive(Step, name="positive"):
 
     def map(self, values: np.ndarray) -> np.ndarray:
         return positive_log_odds(values, self.weights, self.smallest)[:, None]
-
-    def columns(self, columns: int) -> int:
-        self._expect(columns, len(self.weights))
-        return 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,10 +270,6 @@ class Learned(Step, name="learned"):
     def takes(self) -> int:
         return int(self.weight.shape[1])
 
-    def columns(self, columns: int) -> int:
-        self._expect(columns, self.takes)
-        return columns
-
 
 @dataclass(frozen=True, eq=False)
 class Correction(Step, name="correction"):
@@ -329,11 +291,6 @@ class Correction(Step, name="correction"):
         columns = batch.values.shape[1]
         neutral = _sigmoid(odds[:, columns]) if odds.shape[1] > columns else batch.neutral
         return replace(batch, values=odds[:, :columns], neutral=neutral)
-
-    def columns(self, columns: int) -> int:
-        if len(self.slopes) != len(self.offsets) or len(self.slopes) not in (columns, columns + 1):
-            raise InputError(f"{self.NAME} has {len(self.slopes)} slopes for {columns} columns")
-        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,7 +365,6 @@ def positive_log_odds(
 def neutral_log_odds(
     probabilities: np.ndarray, column: int, smallest: float = _SMALLEST
 ) -> np.ndarray:
-    """Return the log-odds [N] of one class, for probabilities of classes [N, C]."""
     neutral = probabilities[:, column]
     return _log_ratio(neutral, 1 - neutral, smallest)
 
@@ -424,3 +380,47 @@ def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
 def _softmax(scores: np.ndarray) -> np.ndarray:
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True))
+
+
+STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
+STAR_STATE: StateName = "hidden"  # the features of a head that predicts stars
+STAR_POOLING: tuple[Pooling, ...] = ("last", "mean")
+
+
+def tuned_steps(
+    arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool
+) -> tuple[Step, ...]:
+    """Return the steps of fine-tuned heads between C classes, by the tensors of the network."""
+    smallest = float(np.finfo(float).tiny)  # whose logarithm is still finite
+    is_binary = exclusive and classes == 2
+    last = Positive((0.0, 1.0), smallest) if is_binary else LogOdds()
+    return (*_layers(arrays, classes, exclusive=exclusive), last, Sigmoid())
+
+
+def star_steps(
+    arrays: Mapping[str, np.ndarray],
+    calibration: Calibration,
+    ngrams: Ngrams | None = None,
+    neutral: Neutral | None = None,
+) -> tuple[Step, ...]:
+    """Return the steps of a head that predicts one to five stars. Three stars are half positive."""
+    parts = [ngrams, Stars(), neutral, Positive(STAR_WEIGHTS), calibration, Sigmoid()]
+    network = _layers(arrays, len(STAR_WEIGHTS), exclusive=True)
+    return (*network, *(part for part in parts if part is not None))
+
+
+def _layers(arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool) -> list[Step]:
+    """Return the steps of a small network, by the tensors of `transfer.finetuning.heads`.
+
+    Features are standardized; each hidden layer ends in a PReLU; the last layer has several heads
+    for each class.
+    """
+    steps: list[Step] = [Standardize(arrays["center"], arrays["scale"])]
+    for index in count():
+        name = f"hidden.{index}."
+        if name + "weight" not in arrays:
+            break
+        slope = float(arrays[f"activations.{index}.weight"].item())
+        steps += [Affine(arrays[name + "weight"], arrays[name + "bias"]), PReLU(slope)]
+    last = Affine(arrays["heads.weight"], arrays["heads.bias"])
+    return [*steps, last, Probabilities(classes, exclusive)]

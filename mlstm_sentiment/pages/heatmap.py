@@ -17,8 +17,7 @@ from ..errors import InputError
 from ..files.writer import write_content, write_json
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
-from ..units.sentiment_traces import sentiment_traces
-from ..units.unit_traces import UnitTrace, UnitTraces
+from ..units.unit_traces import UnitTrace, UnitTraces, sentiment_traces
 from .page import (
     PALETTES,
     Palette,
@@ -100,7 +99,7 @@ def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
     return f'<div style="{style}" dir="auto">{spans}</div><p>{html.escape(trace.verdict)}</p>'
 
 
-def as_json(traces: UnitTraces) -> dict[str, Any]:
+def _as_json(traces: UnitTraces) -> dict[str, Any]:
     """Return all data: each character with its bytes and its value in every unit."""
     return {
         "format_version": FORMAT_VERSION,
@@ -130,7 +129,6 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def _as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return a self-contained page."""
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
@@ -171,7 +169,6 @@ def _about(traces: UnitTraces) -> str:
 
 
 def _text(trace: UnitTrace, number: int) -> str:
-    """Return a text as the page shows it without its script: no colours."""
     verdict = f'\n<p class="hint">{html.escape(trace.verdict)}</p>' if trace.verdict else ""
     return (
         f'<section class="panel">\n<h2 id="text{number}">Text {number}</h2>\n'
@@ -221,7 +218,6 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 
 
 def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return every text in 24-bit colours, one block per unit under the unit's legend."""
     traces = traces.oriented()
     blocks = []
     for index, limit in enumerate(traces.ranges()):
@@ -266,7 +262,7 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
-        return write_json(path, as_json(traces), "a heatmap")
+        return write_json(path, _as_json(traces), "a heatmap")
     page = _as_html(traces, palette)
     # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")

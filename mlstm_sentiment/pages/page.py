@@ -49,7 +49,6 @@ def fill(template: str, content: Mapping[str, str]) -> str:
 
 
 def script_digest(template: str) -> str:
-    """Return the hash of a page's script for its content security policy."""
     (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
     return content_digest(script)
 

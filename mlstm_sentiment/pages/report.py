@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,11 +26,13 @@ from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
-from ..units.sentiment_traces import orientation_of
-from ..units.unit_traces import read_texts
-from .charts import Share, interval_chart, share_bar, stacked_bar, time_chart
+from ..units.unit_traces import orientation_of, read_texts
+from ..version import installed_version
 from .heatmap import letters
 from .page import as_utf8, fill, page_style, script_digest
+
+_LABELS = 4  # along the axis of time, at most
+
 
 _log = logging.getLogger(__name__)
 TEMPLATE = Path(__file__).with_name("report.html")
@@ -61,6 +63,21 @@ LIMITS = (
 )
 
 
+class _Share(NamedTuple):
+    """A fraction of some rows, with its 95 % interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    rows: int
+
+    @property
+    def in_words(self) -> str:
+        low, high = f"{self.low:.0%}", f"{self.high:.0%}"
+        return f"{self.value:.0%} ({low} to {high})".replace("%", " %")
+
+
 @dataclass(slots=True)
 class _Entry:
     """Equal texts with the same outcome: shown once, with their number."""
@@ -75,7 +92,7 @@ class _Entry:
     months: dict[tuple[str | None, ...], None] = field(default_factory=dict)
 
 
-class Report:
+class _Report:
     """Collects what the page shows, in bounded memory, while rows are classified.
 
     summary: counts the same rows. text_of: returns the text of a row. text_name: returns the name
@@ -107,7 +124,6 @@ class Report:
         return self._classifier.fitted.classes[1]
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take a classified row."""
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
             month = dates.months(row.get(dates.name))
@@ -163,16 +179,11 @@ class Report:
         none = f"no word or phrase is more frequent in {' or '.join(sides)} texts than by chance"
         return lines or [f"{none} ({self.comparisons[0].tried:,} tried)"]
 
-    def write(self, path: Path, source: str) -> None:
-        """Write the page, whole or not at all. source: where the rows are from."""
-        content = self.page(source).encode("utf-8", errors="replace")
-        write_content(path, content, "a report")
-
     def page(self, source: str) -> str:
-        """Return the page."""
+        """Return the page. source: where the rows are from."""
         template = TEMPLATE.read_text(encoding="utf-8")
         name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
-        negative, positive = self.comparisons
+        (negative, positive), tagged = self.comparisons, self._summary.tagged
         panels = [
             self._phrase_panel(negative, self._negative, 0),
             self._phrase_panel(positive, self._positive, len(negative.phrases)),
@@ -190,11 +201,12 @@ class Report:
             "lead": self._lead(),
             "about": f"{name}{self._about() and f': {_safe(self._about())}'}",
             "panels": "\n".join(filter(None, panels)),
-            "footer": self._footer(),
+            "version": html.escape(installed_version()),
+            "model": _safe(as_utf8(self._classifier.loaded.folder.name)),
+            "tags": f" HTML tags were left out in {tagged:,} texts." if tagged else "",
         }
         size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())
-        content["rows"], content["data"] = self._rows(PAGE_BYTES - size)
-        return fill(template, content)
+        return fill(template, content | self._rows(PAGE_BYTES - size))
 
     def _lead(self) -> str:
         total = self._summary.total
@@ -212,7 +224,6 @@ class Report:
         )
 
     def _phrase_panel(self, comparison: Comparison, side: str, first: int) -> str:
-        """Return the phrases of a side. first: the number of its first phrase on the page."""
         shown: set[int] = set()
         items = [
             self._phrase(phrase, comparison, side, first + n, shown)
@@ -252,7 +263,7 @@ class Report:
         is_positive = side == self._positive
         kind = "high" if is_positive else "low"
         limit = max(phrase.high for phrase in self._numbered)
-        chart = interval_chart(phrase.log_odds, phrase.low, phrase.high, limit, kind)
+        chart = _interval_chart(phrase.log_odds, phrase.low, phrase.high, limit, kind)
         folded = ", ".join(f"{_safe(name)} ({count:,})" for name, count in phrase.folded)
         also = f"<br>With it: {folded}" if folded else ""
         texts = [n for n in phrase.texts.tolist() if self.entries[n].outcome == side]
@@ -302,9 +313,9 @@ class Report:
                 f'<button type="button" class="quiet" data-group="{_safe(name)}">'
                 f"{_cell(visible(name))}</button>"
             )
-            bar = share_bar(share, "low") if share.rows else ""
+            bar = _share_bar(share, "low") if share.rows else ""
             said = share.in_words if share.rows else ""
-            rows.append((button, f"{share.rows:,}{_few(share)}", said, bar, phrases.get(name, "")))
+            rows.append((button, _number(share), said, bar, phrases.get(name, "")))
         negative = _safe(self._negative)
         names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
         title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
@@ -358,14 +369,14 @@ class Report:
         gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
         times = list(accumulate(gaps, initial=0))
         negative = _safe(self._negative)
-        chart = time_chart(points, times, f"share of {negative} texts by month")
+        chart = _time_chart(points, times, f"share of {negative} texts by month")
         settled = cache(dates.settled)
         own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
         phrases = self._phrases_by(own, [point.name for point in points])
         rows = [
             (
                 f'<button type="button" class="quiet" data-month="{p.name}">{p.name}</button>',
-                f"{p.rows:,}{_few(p)}",
+                _number(p),
                 p.in_words,
                 phrases.get(p.name, ""),
             )
@@ -385,7 +396,7 @@ class Report:
         total = self._summary.total
         positive, *middle, negative = self._summary.outcomes
         kinds = [("low", negative), *((KINDS[o], o) for o in middle[::-1]), ("high", positive)]
-        bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
+        bar = _stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
         rows = []
         for kind, outcome in kinds:
             share = _share_of(total, outcome)
@@ -449,15 +460,14 @@ class Report:
             columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
         return f'<div class="pair">{"".join(columns)}</div>'
 
-    def _rows(self, room: int) -> tuple[str, str]:
-        """Return the panel of all texts, and its data, in at most `room` bytes together."""
+    def _rows(self, room: int) -> dict[str, str]:
+        """Return what the panel of all texts shows, in at most `room` bytes together."""
         columns = self._label_columns()
         shown, data = len(self.entries), self._packed(len(self.entries), columns)
         while len(data) > room - _PANEL_BYTES and shown:
             shown = int(0.95 * shown * max(room - _PANEL_BYTES, 0) / len(data))
             data = self._packed(shown, columns)
-        is_cut = shown < len(self.entries)
-        cut = f" (the first {shown:,} of {len(self.entries):,})" if is_cut else ""
+        cut = f" (the first {shown:,} of {len(self.entries):,})" * (shown < len(self.entries))
         selects = "".join(
             f'<label>{self._named(name)} <select id="{name}"><option value="">all</option>'
             "</select></label>"
@@ -468,21 +478,9 @@ class Report:
             f'<button type="button" class="quiet">{self._named(name)}</button></th>'
             for name in ("row", "text", "times", "answer", "sentiment", *columns)
         )
-        return (
-            '<section class="panel" id="rows" tabindex="-1" aria-labelledby="all">'
-            f'<h2 id="all">All texts{cut}</h2><div class="controls">'
-            '<label>search <input type="search" id="search" autocomplete="off" '
-            f'placeholder="battery &quot;did not&quot;"></label>{selects}</div>'
-            '<p id="filter" hidden><span></span> <button type="button">Show all texts</button></p>'
-            '<p class="hint" id="found" role="status">This list needs JavaScript.</p>'
-            '<div class="wide" role="region" aria-label="All texts" tabindex="0"><table><thead>'
-            f"<tr>{head}</tr></thead><tbody></tbody></table></div>"
-            '<div class="actions"><button type="button" id="before">Previous 100</button>'
-            '<button type="button" id="after">Next 100</button></div></section>'
-        ), data
+        return {"cut": cut, "selects": selects, "head": head, "data": data}
 
     def _named(self, column: str) -> str:
-        """Return the heading of a column of the list; groups have that of the table."""
         return _safe(str(self._summary.by)) if column == "group" else column
 
     def _packed(self, count: int, columns: Mapping[str, list[list[str]]]) -> str:
@@ -514,22 +512,6 @@ class Report:
             columns["month"] = [list(filter(None, dict.fromkeys(own))) for own in months]
         return columns
 
-    def _footer(self) -> str:
-        from ..version import installed_version
-
-        tagged = self._summary.tagged
-        tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
-        model = _safe(as_utf8(self._classifier.loaded.folder.name))
-        return (
-            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the "
-            f"model {model}. Shares are of the texts that got an answer; intervals are "
-            "95&nbsp;% (Wilson) and say nothing about the model's own mistakes. Phrases by "
-            "log-odds with an informative Dirichlet prior (Monroe, Colaresi and Quinn 2008), "
-            "intervals by shuffled answers (Westfall and Young 1993); equal texts count once. The "
-            "colours show one unit of the model after each letter; the answer uses all units and "
-            f"the words.{tags}</p>"
-        )
-
 
 def write_report(
     page: Path,
@@ -551,7 +533,7 @@ def write_report(
     def own(key: str) -> str:
         return names.of([key])[0]
 
-    report = Report(
+    report = _Report(
         classifier,
         summary,
         lambda: own(rows.key.key or "text"),
@@ -563,13 +545,13 @@ def write_report(
     summary.tagged = rows.tagged
     summary.log()
     _log.info("%s", "\n".join(report.lines()))
-    report.write(page, rows.source.title)
+    content = report.page(rows.source.title).encode("utf-8", errors="replace")
+    write_content(page, content, "a report")
     _log.info("%s: open it in a browser", page)
 
 
-def _share_of(tally: Tally, outcome: str, name: str = "") -> Share:
-    """Return an outcome's share of the answered rows."""
-    return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
+def _share_of(tally: Tally, outcome: str, name: str = "") -> _Share:
+    return _Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
 
 
 def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -606,8 +588,8 @@ def _place(entry: _Entry) -> str:
     return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
 
 
-def _few(share: Share) -> str:
-    return " (few)" if share.rows < FEW else ""
+def _number(share: _Share) -> str:
+    return f"{share.rows:,}{' (few)' if share.rows < FEW else ''}"
 
 
 def _hint(sentences: Iterable[str]) -> str:
@@ -636,3 +618,80 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     label = html.escape(names[0].strip("#"))
     region = f'<div class="wide" role="region" aria-label="by {label}" tabindex="0">'
     return f"{region}<table>{head}{body}</table></div>"
+
+
+def _stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
+    """Return a bar of parts side by side: (CSS class, name, fraction) each."""
+    drawn, left = [], 0.0
+    for kind, _, size in parts:
+        drawn.append(f'<rect class="{kind}" x="{_length(left)}" width="{_length(size)}" y="0" />')
+        left += size
+    label = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
+    return _svg("stack", label, drawn)
+
+
+def _share_bar(share: _Share, kind: str) -> str:
+    """Return a bar as long as a share, with a whisker over its interval."""
+    drawn = [
+        f'<rect class="{kind}" x="0" y="15%" width="{_length(share.value)}" />',
+        _line("whisker", _length(share.low), "50%", _length(share.high), "50%"),
+    ]
+    return _svg("share", share.in_words, drawn)
+
+
+def _interval_chart(value: float, low: float, high: float, largest: float, kind: str) -> str:
+    """Return a value as a dot, with a whisker over its interval, on a scale from 0 to `largest`."""
+    x, *ends = (_length(min(max(part / largest, 0), 1)) for part in (value, low, high))
+    drawn = [
+        _line("grid", "0", "50%", "100%", "50%"),
+        _line("grid", "0", "0", "0", "100%"),
+        _line("whisker", ends[0], "50%", ends[1], "50%"),
+        f'<circle class="{kind}" cx="{x}" cy="50%" r="5" />',
+    ]
+    return _svg("interval", f"{value:.2f}, from {low:.2f} to {high:.2f}", drawn)
+
+
+def _time_chart(points: Sequence[_Share], times: Sequence[int], description: str) -> str:
+    """Return shares over time: a line, a dot for each, whiskers over their intervals.
+
+    times: when each point is, in any unit, in ascending order; at least two.
+    """
+    drawn = []
+    for level in (0.0, 0.5, 1.0):
+        y = _height(level)
+        drawn.append(_line("grid", "11%", y, "100%", y))
+        drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
+    span = times[-1] - times[0]
+    places = [_length(0.16 + 0.79 * (time - times[0]) / span) for time in times]
+    for (x, one), (after, other) in zip(
+        zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
+    ):
+        drawn.append(_line("trend", x, _height(one.value), after, _height(other.value)))
+    step, next_label = -(-(span + 1) // _LABELS), times[0]
+    for time, x, point in zip(times, places, points, strict=True):
+        name = html.escape(point.name)
+        drawn.append(_line("whisker", x, _height(point.low), x, _height(point.high)))
+        title = f"<title>{name}: {point.in_words} of {point.rows:,}</title>"
+        drawn.append(f'<circle cx="{x}" cy="{_height(point.value)}" r="4">{title}</circle>')
+        if time >= next_label:
+            next_label = time + step
+            drawn.append(f'<text class="under" x="{x}" y="98%">{name}</text>')
+    return _svg("time", description, drawn)
+
+
+def _line(kind: str, x1: str, y1: str, x2: str, y2: str) -> str:
+    return f'<line class="{kind}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}" />'
+
+
+def _height(value: float) -> str:
+    """Return the vertical position of a value from 0 to 1, above the labels of the axis."""
+    return _length(0.06 + 0.76 * (1 - value))
+
+
+def _length(value: float) -> str:
+    return f"{100 * value:.2f}%"
+
+
+def _svg(kind: str, description: str, drawn: Sequence[str]) -> str:
+    label = html.escape(description)
+    return f'<svg class="{kind}" role="img" aria-label="{label}">{"".join(drawn)}</svg>'

@@ -85,7 +85,6 @@ class _Column(NamedTuple):
 
     @property
     def is_candidate(self) -> bool:
-        """Whether this may be the text."""
         return self.holds in ("texts", "short texts") and self.role not in ("reply", "other")
 
 
@@ -157,7 +156,6 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
 
 
 def export_of(names: Iterable[str]) -> Export | None:
-    """Return the common export that has these columns; None if none is known."""
     words = set(map(words_of, names))
     return next((export for export in _EXPORTS if words.issuperset(export.has)), None)
 
@@ -267,7 +265,6 @@ def words_of(name: str) -> str:
 
 
 def is_sure_name(name: str) -> bool:
-    """Whether a column of this name is the text by convention, if it holds texts."""
     return words_of(name) in _SURE_NAMES
 
 

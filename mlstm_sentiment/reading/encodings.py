@@ -118,7 +118,6 @@ def _guessed(content: bytes) -> Encoding | None:
 
 
 def recoded_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield pieces of a MIXED file as UTF-8."""
     while lines := list(islice(file, 4096)):
         yield b"".join(map(_as_utf8, lines))
 

@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 
 def label_of(record: Record, key: KeyChooser) -> str:
-    """Return the label of a record, equal numbers written the same; InputError if it is missing."""
     label = text_of(key.value(record), record.place) or ""
     number = number_in(label)
     if not label.strip() or number != number:  # NaN alone differs from itself
@@ -106,6 +105,5 @@ def log_set(
 
 
 def log_order(classes: Sequence[str]) -> None:
-    """Say which of two classes, named by words, is the positive one."""
     if len(classes) == 2 and number_in(classes[1]) is None:
         log.info("of the classes %r and %r, the second is the positive one", *classes)

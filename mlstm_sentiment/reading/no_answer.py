@@ -45,6 +45,11 @@ def reason_of_no_answer(text: str | None, column: str | None = None) -> str | No
     return reason
 
 
+def answered_text(text: str | None, column: str | None = None) -> str | None:
+    """Return a cell's text; None for one that is no answer. column: as above."""
+    return None if reason_of_no_answer(text, column) else text
+
+
 def placeholders() -> dict[str, str]:
     """Return the cells that are no answer below any header, in lower case, each with the reason."""
     return {cell: why for cell, why in _reasons().items() if why not in (_NOTHING, _NO)}

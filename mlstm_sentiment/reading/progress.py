@@ -42,7 +42,6 @@ class ProgressBar:
         self._options = options
 
     def advance(self, count: float) -> None:
-        """Count more finished work."""
         self._done += count
         if self._bar is not None:
             self._bar.update(count)
@@ -60,7 +59,6 @@ class ProgressBar:
             self._bar.total = total
 
     def note(self, text: str) -> None:
-        """From now on, show a text after the rest."""
         if self._options:
             self._options["postfix"] = text
         if self._bar is not None:

@@ -6,8 +6,10 @@ words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 """
 
 import ast
+import codecs
 import json
 import logging
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -16,8 +18,17 @@ from typing import IO, Any
 
 from ..errors import InputError, brief
 from .encodings import Encoding
-from .inputs import BINARY, COLUMNAR, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
-from .json_arrays import array_items, object_items
+from .inputs import (
+    BINARY,
+    COLUMNAR,
+    DELIMITED,
+    LONGEST_RECORD,
+    WORKBOOKS,
+    Input,
+    Position,
+    as_input,
+    lines_of,
+)
 from .tables import (
     DELIMITERS,
     DelimitedRows,
@@ -27,7 +38,7 @@ from .tables import (
     probable_delimiter,
     text_lines,
 )
-from .workbooks import Workbook, read_workbook, workbook_rows
+from .workbooks import read_workbook
 
 _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -73,7 +84,6 @@ def read_records(
 
 
 def reader_of(source: Input, whole: bool = False) -> str:
-    """Return the name of the reader for an input."""
     if source.kind == ".txt":
         return "document" if whole else "text lines"
     if source.kind in DELIMITED or source.kind in BINARY:
@@ -151,7 +161,7 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     is_array = _begins_an_array(head)
     what = "a JSON array" if is_array else "JSON"
     table = TableReport(source.location, what, is_table=False)
-    items = (array_items if is_array else object_items)(file, strict=strict)
+    items = (_array_items if is_array else _object_items)(file, strict=strict)
     yield from sampled_records(_items(source, items, strict), table)
 
 
@@ -190,13 +200,12 @@ def _begins_an_array(head: bytes) -> bool:
 
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
-    text, repaired = decode(line, place, strict, codec)
+    text, repaired = _decode(line, place, strict, codec)
     return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
 
 
 def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
-    """Return a line of JSON as a record, None for a blank one."""
-    text, repaired = decode(line, place, strict, codec)
+    text, repaired = _decode(line, place, strict, codec)
     if not text.strip():
         return None
     return _placed(_as_record(_loads(text, place), place), place, repaired)
@@ -248,7 +257,7 @@ def _placed(record: Record, place: str, repaired: bool) -> Record:
     return record
 
 
-def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
+def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
     """Return bytes as text, and whether any of them were not of the encoding."""
     try:
         return line.decode(codec), False
@@ -263,7 +272,7 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
     content = file.read(_LONGEST_DOCUMENT + 1)
     if len(content) > _LONGEST_DOCUMENT:
         raise InputError(f"{source.location}: longer than {_LONGEST_DOCUMENT:,} bytes; cut it")
-    text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
+    text, repaired = _decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
     yield _placed(Record(text=text), source.location, repaired)
 
 
@@ -274,7 +283,12 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
     rows: Iterator[TableRow]
     try:
         if source.kind in WORKBOOKS:
-            rows = workbook_rows(_workbook(source, file), table)
+            if source.kept is None:
+                kept = read_workbook(file, source.location, source.options)
+                object.__setattr__(source, "kept", kept)
+            about, names, cells = source.kept
+            vars(table).update(about)
+            rows = (dict(zip(names, row, strict=True)) for row in cells)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
         else:
@@ -291,13 +305,6 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         ) from error
 
 
-def _workbook(source: Input, file: IO[bytes]) -> Workbook:
-    if source.kept is None:
-        workbook = read_workbook(file, source.location, source.options)
-        object.__setattr__(source, "kept", workbook)
-    return source.kept
-
-
 _READERS = {
     "json lines": _read_lines,
     "text lines": _read_lines,
@@ -305,3 +312,150 @@ _READERS = {
     "document": _read_document,
     "table": _read_table,
 }
+
+
+_PIECE = 1 << 20  # bytes read at a time
+_WHITE_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+class _Text:
+    """A stream of UTF-8 as a buffer of characters, parsed up to a position."""
+
+    def __init__(self, file: IO[bytes], strict: bool):
+        self.file = file
+        self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict" if strict else "replace")
+        self.buffer, self.position, self.ended = "", 0, False
+
+    def extend(self) -> bool:
+        """Read at least as many characters as are still unparsed; return False at the end.
+
+        Raises json.JSONDecodeError if more are unparsed than an item may have.
+        """
+        if self.ended:
+            return False
+        self.buffer, self.position = self.buffer[self.position :], 0
+        self.check_size(len(self.buffer))
+        piece = self.file.read(max(_PIECE, len(self.buffer)))
+        self.ended = not piece
+        self.buffer += self.decoder.decode(piece, final=self.ended)
+        return not self.ended
+
+    def peek(self) -> str:
+        """Drop white space; return the next character, nothing at the end."""
+        while True:
+            if match := _WHITE_SPACE.match(self.buffer, self.position):
+                self.position = match.end()
+            if self.position < len(self.buffer) or not self.extend():
+                return self.buffer[self.position : self.position + 1]
+
+    def check_size(self, end: int) -> None:
+        """Raise json.JSONDecodeError for an item from the position to `end` that is too long."""
+        if end - self.position > LONGEST_RECORD:
+            raise self.error(f"longer than {LONGEST_RECORD:,} characters, or broken before")
+
+    def error(self, message: str) -> json.JSONDecodeError:
+        return json.JSONDecodeError(message, self.buffer, self.position)
+
+
+def _array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
+    """Yield the items of a JSON array.
+
+    Raises ValueError for anything else (json.JSONDecodeError, except for a number of too many
+    digits), RecursionError for one that is nested too deeply, and, if `strict`, UnicodeDecodeError
+    for bytes that are not UTF-8. Otherwise these become U+FFFD.
+    """
+    text = _Text(file, strict)
+    yield from _items_of_array(text, json.JSONDecoder())
+    if text.peek():
+        raise text.error("something after the array")
+
+
+def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
+    """Yield the objects of a file, however they are broken into lines.
+
+    Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
+    Raises the errors of `_array_items`.
+    """
+    text, decoder = _Text(file, strict), json.JSONDecoder()
+    text.peek()
+    start = text.position
+    try:
+        first = _item(text, decoder)
+    except json.JSONDecodeError:
+        if len(text.buffer) - start <= LONGEST_RECORD:
+            raise
+        yield from _items_in(text, decoder)  # no record is so long
+        return
+    if not text.peek():
+        yield from _records_in(first)
+        return
+    yield first
+    while text.peek():
+        yield _item(text, decoder)
+
+
+def _records_in(item: Any) -> list[Any]:
+    """Return the items of the only array of objects in an object, or the object alone."""
+    level = [item] if isinstance(item, dict) else []
+    while level:
+        values = [value for one in level for value in one.values()]
+        lists = [v for v in values if isinstance(v, list) and v and isinstance(v[0], dict)]
+        if lists:
+            is_record = _has_prose(item) and not _has_prose(lists[0][0])
+            return lists[0] if len(lists) == 1 and not is_record else [item]
+        level = [value for value in values if isinstance(value, dict)]
+    return [item]
+
+
+def _has_prose(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_prose, value.values()))
+    return isinstance(value, str) and len(value.split()) > 3
+
+
+def _items_in(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
+    """Yield the items of the first array of objects in an object, however long it is."""
+    _expect(text, "{")
+    while text.peek() == '"':
+        _item(text, decoder)
+        _expect(text, ":")
+        if text.peek() == "[":
+            yield from _items_of_array(text, decoder)
+        else:
+            _item(text, decoder)
+        if text.peek() == ",":
+            text.position += 1
+    _expect(text, "}")
+
+
+def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
+    _expect(text, "[")
+    first = True
+    while text.peek() != "]":
+        if not first:
+            _expect(text, ",")
+            text.peek()
+        yield _item(text, decoder)
+        first = False
+    text.position += 1
+
+
+def _expect(text: _Text, character: str) -> None:
+    if text.peek() != character:
+        raise text.error(f"expected {character!r}")
+    text.position += 1
+
+
+def _item(text: _Text, decoder: json.JSONDecoder) -> Any:
+    while True:
+        try:
+            item, end = decoder.raw_decode(text.buffer, text.position)
+        except json.JSONDecodeError:
+            if text.extend():  # perhaps its rest is missing
+                continue
+            raise
+        if end == len(text.buffer) and text.extend():  # a number may continue
+            continue
+        text.check_size(end)
+        text.position = end
+        return item

@@ -1,4 +1,4 @@
-"""Writing rows to JSON lines, CSV or a workbook, one at a time."""
+"""How values and rows are written as JSON and as cells of CSV, and read again."""
 
 import csv
 import io
@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ..errors import InputError
-from .columns import NUMBER
 
 RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]
-_FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
 _UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
 
 
@@ -34,12 +32,10 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The codec of a line, without a mark."""
         name = self.encoding.lower()
         return f"{name}-le" if name in ("utf-16", "utf-32") else name.removesuffix("-sig")
 
     def line(self, cells: Sequence[str]) -> bytes:
-        """Return a line, with its end."""
         line = io.StringIO()
         # With \r\n as the line end, the writer quotes a cell that contains either character.
         csv.writer(line, delimiter=self.delimiter, lineterminator="\r\n").writerow(cells)
@@ -60,93 +56,12 @@ class Dialect:
                 cells = []
 
 
-_STANDARD = Dialect()
-
-
-class _Stream(Protocol):
-    """What rows are written to."""
-
-    def write(self, line: bytes, /) -> Any: ...
-
-    def flush(self) -> None: ...
-
-
-class RowWriter:
-    """Writes rows of named values to a stream of bytes.
-
-    JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. columns: of CSV; [] takes those of the first row. dialect: of CSV.
-    """
-
-    def __init__(
-        self,
-        file: _Stream,
-        row_format: RowFormat,
-        columns: Sequence[str] = (),
-        *,
-        dialect: Dialect = _STANDARD,
-    ):
-        self._file = file
-        self._columns = columns
-        self._dialect = dialect
-        self._has_header = False
-        self._is_csv = row_format in ("csv", "tsv")
-
-    def write(self, row: Mapping[str, Any], place: str) -> None:
-        """Write a row; InputError for a value that has no column in CSV or cannot be JSON."""
-        if not self._is_csv:
-            self._file.write(row_as_json(row, place))
-            return
-        with _refused_values(place):
-            line = self._csv_line(row, place)
-        self._file.write(line)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def read_back(self, written: bytes, names: Sequence[str]) -> list[dict[str, Any]]:
-        """Return the last values of rows that a writer like this one has written, by name.
-
-        The rows written next follow them.
-        """
-        if not self._is_csv:
-            rows = map(json.loads, written.splitlines())
-            return [{name: row.get(name) for name in names} for row in rows]
-        lines = self._dialect.lines(written)
-        if not self._has_header:
-            self._columns, self._has_header = next(lines), True
-        return [
-            {
-                name: value_of(cell, is_text=name == "label")
-                for name, cell in zip(names, cells[-len(names) :], strict=True)
-            }
-            for cells in lines
-        ]
-
-    def _csv_line(self, row: Mapping[str, Any], place: str) -> bytes:
-        head = b""
-        if not self._has_header:
-            self._has_header = True
-            self._columns = self._columns or list(row)
-            mark = "\ufeff".encode(self._dialect.codec) if self._dialect.mark else b""
-            head = mark + self._dialect.line(list(map(self._safe, self._columns)))
-        for name in row:
-            if name not in self._columns:
-                raise InputError(
-                    f"{place}: has {name!r}, but the first row has no such column; write JSON "
-                    "lines instead (--format jsonl)"
-                )
-        return head + self._dialect.line(
-            [self._safe(cell_of(row.get(name))) for name in self._columns]
-        )
-
-    def _safe(self, cell: str) -> str:
-        is_formula = self._dialect.safe_cells and _FORMULA.match(cell)
-        return f"'{cell}" if is_formula and not NUMBER.fullmatch(cell) else cell
+STANDARD = Dialect()
 
 
 @contextmanager
-def _refused_values(place: str) -> Iterator[None]:
+def refused_values(place: str) -> Iterator[None]:
+    """Raise InputError, with the place, for a value that cannot be written."""
     try:
         yield
     except RecursionError as error:
@@ -157,7 +72,7 @@ def _refused_values(place: str) -> Iterator[None]:
 
 def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
     """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks."""
-    with _refused_values(place):
+    with refused_values(place):
         return _json_line(row)
 
 
@@ -166,7 +81,6 @@ def _json_line(row: Mapping[str, Any]) -> bytes:
 
 
 def cell_of(value: Any) -> str:
-    """Return a value as a cell of CSV."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -183,7 +97,6 @@ def value_of(cell: str, *, is_text: bool) -> Any:
 
 
 def _json_of(value: Any) -> str:
-    """Return JSON; NaN and infinity, which it lacks, become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
     try:
         return dumps(value)

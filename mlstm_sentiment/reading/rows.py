@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ..errors import InputError
 from ..text.markup import without_tags
 from .inputs import Position
-from .no_answer import reason_of_no_answer
+from .no_answer import answered_text
 from .progress import ProgressBar
 from .records import Record
 from .source import Source
@@ -79,15 +79,6 @@ class InputRow(NamedTuple):
     text: str | None  # None if there is none, or if it is a placeholder: no answer
     had_tags: bool = False
 
-    @classmethod
-    def of(cls, record: Record, text: str | None, header: str | None = None) -> "InputRow":
-        """Return the row of a record with this text.
-
-        header: of the column of texts, if they are in one.
-        """
-        has_tags = text is not None and without_tags(text) != text
-        return cls(record, None if reason_of_no_answer(text, header) else text, has_tags)
-
 
 class Rows:
     """The rows of a source, with the keys that they have.
@@ -157,13 +148,13 @@ class Rows:
             return
         records = self.source.arriving()
         are_alike = records.has_equal_keys
-        stream = rows_of(records, self.key, self.source.name, are_alike=are_alike)
+        stream = _rows_of(records, self.key, self.source.name, are_alike=are_alike)
         yield from _in_batches(stream, lambda: records.waiting, first_sizes)
 
     def _read(self) -> Iterator[InputRow]:
         source = self.source
         records = source.records(self._position)
-        return rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
+        return _rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -182,7 +173,7 @@ class Rows:
         return list(keys)
 
 
-def rows_of(
+def _rows_of(
     records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
 ) -> Iterator[InputRow]:
     """Yield the records with their texts; the first ones may lack the key.
@@ -195,7 +186,8 @@ def rows_of(
         text = unicode_text(key.value(record), record.place)
         if are_alike:
             key.require(location)
-        yield InputRow.of(record, text, key.header_in(record))
+        had_tags = text is not None and without_tags(text) != text
+        yield InputRow(record, answered_text(text, key.header_in(record)), had_tags)
     key.conclude(location)
 
 
@@ -236,7 +228,6 @@ def _in_batches(
 
 
 def _extent(record: Record) -> int:
-    """Return about how many characters a record takes, nested values included."""
     size, left = 0, list[Any](record.values())
     while left:
         value = left.pop()

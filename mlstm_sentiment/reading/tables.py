@@ -154,7 +154,6 @@ class TableReport:
 
 
 def counted(number: int, what: str) -> str:
-    """Return a number of things in words: 1 row, 2 rows."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
@@ -236,7 +235,6 @@ def text_lines(file: IO[bytes], errors: str) -> Iterator[str]:
 
 
 def _lines_in(text: str) -> list[str]:
-    """Return the lines of a text with their ends, LF, CR LF or CR."""
     return _LINE_WITH_END.findall(text)
 
 
@@ -289,7 +287,6 @@ class DelimitedRows:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
     def _records(self, dialect: "_Dialect") -> Iterator[list[str]]:
-        """Yield the cells of records that are not blank; InputError for a quote out of place."""
         try:
             yield from self._lines.records(dialect.reader(self._lines), dialect.delimiter)
         except csv.Error as error:
@@ -420,7 +417,6 @@ class _Dialect(NamedTuple):
     quotes: _Quotes
 
     def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Return Python's strict reader of lines."""
         if self.quotes == "backslash":
             lines = (_ESCAPED_QUOTE.sub(r'\1""', line) for line in lines)
         return csv.reader(
@@ -431,7 +427,6 @@ class _Dialect(NamedTuple):
         )
 
     def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Yield the cells of records that are not blank."""
         counted = _Lines(iter(lines), "")
         return counted.records(self.reader(counted), self.delimiter)
 

@@ -41,7 +41,6 @@ class ReadingReport:
         )
 
     def summary(self) -> str:
-        """Return a one-line summary."""
         return (
             f"{self.records:,} records; {self.missing_text:,} without text, "
             f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "

@@ -14,7 +14,7 @@ from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import cell_of
-from .tables import TableReport, TableRow, column_names, counted
+from .tables import column_names, counted
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
@@ -47,26 +47,12 @@ class _Sheet(NamedTuple):
         return choice.column is not None or any(c.is_candidate for c in choice.columns)
 
 
-class Workbook(NamedTuple):
-    """The rows of a workbook's table, and what is said of it."""
+def read_workbook(
+    file: IO[bytes], location: str, options: TableOptions
+) -> tuple[dict[str, Any], list[str], list[list[str]]]:
+    """Return fields of a TableReport, the names of the columns, and the rows, every cell as text.
 
-    names: list[str]
-    rows: list[list[str]]
-    description: str
-    lines_above: int
-    notes: tuple[str, ...]
-
-
-def workbook_rows(workbook: Workbook, table: TableReport) -> Iterator[TableRow]:
-    """Yield the rows of a workbook's table, every cell as text, an empty one as ""."""
-    table.description, table.notes = workbook.description, workbook.notes
-    table.lines_above = workbook.lines_above
-    for row in workbook.rows:
-        yield dict(zip(workbook.names, row, strict=True))
-
-
-def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Workbook:
-    """Read the sheet asked for, or those that hold the table.
+    They are those of the sheet asked for, or of those that hold the table.
 
     Sheets with the same header, such as one a month, are one table. Raises InputError if the sheet
     is not there or if several hold texts, and for a file that is damaged or far too large.
@@ -100,13 +86,13 @@ def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Work
         notes.append(f"{noun} without a result: open it in Excel and save it")
     names = ", ".join(repr(sheet.name) for sheet in chosen)
     more = f" of {len(sheets)} (--sheet)" if len(sheets) > 1 else ""
-    return Workbook(
-        column_names(first.header),
-        [row for sheet in chosen for row in sheet.rows[sheet.above + 1 :]],
-        f"{'sheet' if len(chosen) == 1 else 'sheets'} {names}{more}",
-        sum(map(any, first.rows[: first.above])),
-        tuple(notes),
-    )
+    about = {
+        "description": f"{'sheet' if len(chosen) == 1 else 'sheets'} {names}{more}",
+        "lines_above": sum(map(any, first.rows[: first.above])),
+        "notes": tuple(notes),
+    }
+    rows = [row for sheet in chosen for row in sheet.rows[sheet.above + 1 :]]
+    return about, column_names(first.header), rows
 
 
 def _with_openpyxl(file: IO[bytes]) -> list[_Sheet]:
@@ -156,7 +142,6 @@ def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
 
 
 def _chosen(sheets: Sequence[_Sheet], location: str, asked: str | None) -> list[_Sheet]:
-    """Return the sheet asked for, or those that hold the table; InputError if that is in doubt."""
     if asked is not None:
         found = [sheet for sheet in sheets if sheet.name == asked]
         if not found:

@@ -77,7 +77,7 @@ class _Classified:
         dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
             self._progress as progress,
-            nullcontext(RowOutput(None))
+            nullcontext(RowOutput())
             if self._sink is None
             else self._sink.open(self._request(), columns, added, dialect=dialect) as output,
         ):
@@ -87,7 +87,6 @@ class _Classified:
                     yield row
 
     def _answered(self, output: RowOutput, progress: ProgressBar) -> Iterator[list[Record]]:
-        """Yield the rows in batches, after they are written."""
         tokens = rows = 0
         for batch in self._rows.batches(output.sizes()):
             self.summary.tagged = self._rows.tagged
@@ -117,7 +116,6 @@ class _Classified:
             yield merged
 
     def _request(self) -> dict[str, Any]:
-        """Return all that the answers depend on, except the rows."""
         from ..head.head_files import fitted_digest
         from ..version import installed_version
 

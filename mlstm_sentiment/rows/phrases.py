@@ -79,7 +79,6 @@ class Phrase:
 
     @property
     def in_words(self) -> str:
-        """The log-odds and their interval."""
         return f"{self.log_odds:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
@@ -136,7 +135,6 @@ class Phrases:
         self.phrase_of: Counts = np.repeat(np.arange(len(self.names)), sizes)
 
     def texts_of(self, phrase: int) -> Counts:
-        """Return the numbers of the texts with a phrase, in ascending order."""
         return self.texts[self._ends[phrase - 1] if phrase else 0 : self._ends[phrase]]
 
     def compare(self, groups: Counts, most: int = _MOST_PHRASES) -> list[Comparison]:
@@ -219,7 +217,6 @@ class _Tables:
 
 
 def pattern_of(phrase: str) -> re.Pattern[str]:
-    """Return what finds a phrase in a text, as it is written there."""
     words = (re.escape(word).replace("'", "['\u2019]") for word in phrase.split(" "))
     gap = f"[_{_GAP}]+"
     return re.compile(rf"(?<![^\W_]){gap.join(words)}(?![^\W_])", re.IGNORECASE)

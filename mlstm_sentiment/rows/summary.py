@@ -31,7 +31,6 @@ class Tally(Counter[str]):
         return self.total() - self[UNFAMILIAR] - self[NO_ANSWER]
 
     def share(self, outcome: str) -> float:
-        """Return an outcome's fraction of the answered rows; NaN if there are none."""
         return self[outcome] / self.answered if self.answered else math.nan
 
     def interval(self, outcome: str) -> tuple[float, float]:
@@ -75,7 +74,6 @@ class Summary:
         self.tagged = 0  # rows whose text had HTML tags
 
     def add(self, row: Mapping[str, Any]) -> str:
-        """Count a classified row; return its outcome."""
         outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
         if self._is_typing:
@@ -89,7 +87,6 @@ class Summary:
 
     @property
     def groups(self) -> dict[str, Tally]:
-        """The counts of each group, by its name."""
         groups: dict[str, Tally] = {}
         for key, tally in self._tallies.items():
             groups.setdefault(self.model.group_name(key), Tally()).update(tally)

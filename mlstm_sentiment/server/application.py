@@ -1,16 +1,26 @@
-"""What the server answers: the page of a model, POST /classify, and errors as JSON."""
+"""What the server answers, and how it listens.
+
+It answers with the page of a model, POST /classify, and errors as JSON. It listens with uvicorn, in
+a thread, and ends idle connections.
+"""
 
 import asyncio
+import errno
 import json
 import logging
+import os
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
+import h11
+import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -18,6 +28,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError, suggestion
 from ..head.head_files import HOW_TO_FIT
@@ -81,8 +92,6 @@ class _Guard:
         self._clients = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
@@ -99,18 +108,18 @@ class _Guard:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if self._clients >= self._limits.clients:
-            return refusal(503, f"busy: {self._clients} requests at the same time; try again")
+            return _refusal(503, f"busy: {self._clients} requests at the same time; try again")
         lengths = [len(name) + len(value) for name, value in scope["headers"]]
         if (
             sum(lengths) + len(scope["raw_path"]) + len(scope["query_string"])
             > self._limits.headers
         ):
-            return refusal(431, f"address and headers: at most {self._limits.headers:,} bytes")
+            return _refusal(431, f"address and headers: at most {self._limits.headers:,} bytes")
         headers = Headers(scope=scope)
         if not self._address.is_named_by(headers.get("host", ""), self._token is not None):
-            return refusal(403, "the Host of the request is not the address of this server")
+            return _refusal(403, "the Host of the request is not the address of this server")
         if self._token is not None and not self._has_token(headers, scope["query_string"]):
-            return refusal(
+            return _refusal(
                 401,
                 "no token, or a wrong one: open the address that serve printed, or send the header "
                 "Authorization: Bearer TOKEN",
@@ -127,14 +136,12 @@ class _Guard:
 
 
 def _on_health(scope: Scope) -> JSONResponse:
-    """Answer whether the server is up."""
     if scope["method"] in ("GET", "HEAD"):
         return JSONResponse({"status": "ok"})
-    return refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
+    return _refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
 
 
-def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Return an error as JSON."""
+def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": message}, status, headers)
 
 
@@ -276,7 +283,7 @@ async def _on_refusal(request: Request, error: HTTPException) -> Response:
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         message = f"this path does not take {request.method}; use {allowed}"
-    return refusal(error.status_code, message, dict(error.headers or {}))
+    return _refusal(error.status_code, message, dict(error.headers or {}))
 
 
 async def _on_disconnect(request: Request, error: Exception) -> Response:
@@ -286,6 +293,137 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 async def _on_error(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # uvicorn closes the connection after an error.
-    return refusal(
+    return _refusal(
         500, "internal server error; the server's log has the details", {"Connection": "close"}
     )
+
+
+_ENDING_SECONDS = 2  # what requests get to finish when the server ends
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; InputError if the address is taken or not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            raise InputError(
+                f"port {port} of {host}: {reason}; name another with --port, or 0 for any"
+            ) from error
+        raise InputError(f"--host {host}: {reason}") from error
+
+
+@contextmanager
+def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[Callable[[], bool]]:
+    """Serve an application in a thread; yield whether it still does.
+
+    In a thread, uvicorn leaves the signals to the caller.
+    """
+    config = uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",  # the application logs its errors itself
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        workers=1,
+        backlog=limits.clients,
+        h11_max_incomplete_event_size=limits.headers,
+        limit_concurrency=limits.clients,
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it takes fractions
+        timeout_graceful_shutdown=_ENDING_SECONDS,
+    )
+    server = uvicorn.Server(config)
+
+    async def serve() -> None:
+        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
+        await server.serve(sockets=[listening])
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(lambda: asyncio.run(serve()))
+        try:
+            yield lambda: not running.done()
+        finally:
+            server.should_exit = True
+    running.result()
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed if it stalls, or if it is idle and another needs its place."""
+
+    def __init__(self, *settings: Any, **options: Any):
+        super().__init__(*settings, **options)
+        self._most = self.limit_concurrency or 1
+        self.limit_concurrency = None  # a refusal of uvicorn's is not JSON; _Guard refuses
+        self._stalled: asyncio.TimerHandle | None = None
+        self._last_active = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; close the connection that has been idle longest if there are too many."""
+        others = [
+            each
+            for each in self.connections
+            if isinstance(each, _Connection) and not each.transport.is_closing()
+        ]
+        idle = [each for each in others if each.is_idle]
+        if len(others) >= self._most and idle:
+            min(idle, key=lambda each: each._last_active).timeout_keep_alive_handler()
+        # Without TCP_NODELAY, a client would wait 40 ms for the body that follows the head. asyncio
+        # sets it only if the socket was made with TCP's protocol number.
+        with suppress(OSError):  # the client may have left
+            plain = transport.get_extra_info("socket")
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().connection_made(transport)
+        self._wait_for_bytes()
+
+    @property
+    def is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; wait for more if they are not a whole request."""
+        super().data_received(data)
+        if self.is_idle and not self.transport.is_closing():
+            self._wait_for_bytes()
+
+    def _wait_for_bytes(self) -> None:
+        self._last_active = self.loop.time()
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+    def pause_writing(self) -> None:
+        """Give a client that does not receive its answer a limited time to do so."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        if not self.is_idle and self.cycle.response_started:
+            return self.transport.close()
+        headers = {**HEADERS, "Content-Type": JSON_TYPE, "Connection": "close"}
+        events = (
+            h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request"),
+            h11.Data(data=json.dumps({"error": msg}).encode()),
+            h11.EndOfMessage(),
+        )
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+        self.transport.close()
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Ignore errors about the limit of open files: the loop accepts the connections later."""
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in _OUT_OF_FILES):
+        loop.default_exception_handler(context)

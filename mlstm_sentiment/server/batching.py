@@ -54,7 +54,6 @@ class _Submission:
 
     @property
     def left(self) -> Sequence[int]:
-        """The tokens of each text that has no answer yet."""
         return self.tokens[len(self.answers) :]
 
     def fitting(self, texts: int, tokens: float) -> int:
@@ -217,7 +216,6 @@ class Batcher:
 
 
 def _by_sides(parts: Sequence[tuple[_Submission, int]]) -> Iterator[list[tuple[_Submission, int]]]:
-    """Yield the parts of a slice that are classified together."""
     for sides in (False, True):
         if same := [part for part in parts if part[0].sides is sides]:
             yield same

@@ -35,7 +35,6 @@ class Split:
 
 
 def encode_split(texts: Iterable[str], profile: TextProfile, tokenizer: Tokenizer = BYTES) -> Split:
-    """Encode texts end to end, in memory."""
     encoded = [tokenizer.encode(profile.encode(text)) for text in texts]
     offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
     return Split(np.concatenate([np.empty(0, tokenizer.dtype), *encoded]), offsets, tokenizer)
@@ -61,11 +60,6 @@ def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
     steps = np.arange(len(cuts))
     apart = np.maximum.accumulate(cuts - steps) + steps
     return np.minimum(apart, reviews - steps[::-1])
-
-
-def tokens_by_review(split: Split) -> Sequence[np.ndarray]:
-    """Return the tokens of each review of a split, in file order."""
-    return [split.tokens[a:b] for a, b in pairwise(split.offsets)]
 
 
 def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:

@@ -83,7 +83,6 @@ class SubwordTokenizer(Tokenizer):
         return f"{self.kind} of {self.vocabulary_size:,} ({self.digest[:12]})"
 
     def encode(self, text: bytes) -> np.ndarray:
-        """Return the tokens of a text, uint16 [n]; bytes that are not UTF-8 are kept as well."""
         parts = _VERBATIM.split(text.decode("utf-8", "surrogateescape"))
         if len(parts) == 1:
             return np.array(self._processor.encode(parts[0]), np.uint16)
@@ -177,7 +176,6 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
 
 
 def sentencepiece() -> Any:
-    """Import SentencePiece; InputError if it is not installed."""
     try:
         import sentencepiece
     except ImportError as error:

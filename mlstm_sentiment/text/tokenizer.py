@@ -25,7 +25,6 @@ class Tokenizer:
 
     @property
     def vocabulary_size(self) -> int:
-        """V, the number of tokens."""
         return len(self.spellings)
 
     @property
@@ -54,7 +53,6 @@ class Tokenizer:
         return int(self.byte_lengths(tokens).sum(dtype=np.int64))
 
     def describe(self) -> dict[str, str]:
-        """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind}
 
 
@@ -114,12 +112,12 @@ class Continuations:
     """The automaton over V tokens, each of which stands for some bytes."""
 
     def __init__(self, spellings: Sequence[bytes]):
+        self.spellings = spellings
         self._sizes = np.array([len(spelling) for spelling in spellings])  # [V]
         self._after = _after(spellings, self._sizes)  # [8, V], -1 if a token may not follow
         self._needed = self._sizes + _MISSING[self._after]  # [8, V], bytes to the character's end
 
     def next_state(self, state: int, token: int) -> int:
-        """Return the state after an allowed token."""
         return int(self._after[state, token])
 
     def allowed(self, state: int, room: int) -> np.ndarray:

@@ -16,13 +16,16 @@ from ..engine.interface import TextModel
 from ..engine.kinds import FeatureKind, StateName
 from ..engine.pieces import in_pieces
 from ..errors import InputError, is_whole
-from ..head.head import Head
+from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
+from ..head.head import Head, ranked_units
+from ..head.head_files import CHANCE, find_classifier, load_areas, own_classifier
+from ..head.sentiment_classifier import SentimentClassifier
+from ..reading.no_answer import reason_of_no_answer
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
 from ..text.tokenizer import Tokenizer
 
-_TEXTS, _TOKENS = 64, 4096  # whose units are in memory together
 _ONE_STATE = ("gru", "transformer")  # cells whose only state is the hidden one
 
 
@@ -84,7 +87,6 @@ class UnitTraces:
         return f"{left.rstrip()} {-limit:.3g}", f"{limit:.3g} {visible(high)}".rstrip()
 
     def signs(self) -> list[int]:
-        """Return each unit's polarity; 0 where it is not known."""
         return [self.polarities.get(unit, 0) for unit in self.units]
 
     def meanings(self) -> list[tuple[str, str] | None]:
@@ -163,7 +165,7 @@ def read_texts(
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
         if missing:
-            varying = _highest_variance_units(loaded, sequences, len(traced) + missing, **where)
+            varying = _widest_ranging_units(loaded, sequences, len(traced) + missing, **where)
             traced += [unit for unit in varying if unit not in traced][:missing]
         values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
@@ -243,57 +245,27 @@ def _origin(loaded: TextModel) -> dict[str, Any]:
     }
 
 
-def poles_of(classifier: Head) -> tuple[str, str]:
-    """Return the names of a classifier's negative and its positive class, which is the last."""
+def _poles_of(classifier: Head) -> tuple[str, str]:
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
 
-def _highest_variance_units(
+def _widest_ranging_units(
     model: TextModel,
     sequences: Sequence[np.ndarray],
     count: int,
     *,
-    state: StateName = "cell",
-    layer: int = -1,
-    advance: Callable[[int], object] = lambda tokens_read: None,
+    state: StateName,
+    layer: int,
+    advance: Callable[[int], object] | None = None,
 ) -> list[int]:
-    """Return the `count` units whose values vary most, the largest variance first.
-
-    sequences: tokens [n] each. advance: called with the number of tokens read since its last call,
-    for a progress bar. Raises InputError for a layer that the model lacks, and for a state other
-    than "cell" and "hidden".
-    """
-    FeatureKind(state=state)  # refuses any other word
-    model.architecture.check_unit(0, layer)
-    H, layers = model.architecture.hidden_size, [layer % model.architecture.layers]
-    tokens_read = 0
-    mean, squares = np.zeros(H), np.zeros(H)  # squares: sum of squared distances from the mean
-    for first in range(0, len(sequences), _TEXTS):
-        batch = sequences[first : first + _TEXTS]
-        window, now = _TOKENS // len(batch), None
-        for start in range(0, max(map(len, batch)), window):
-            reading = model.read(
-                [tokens[start : start + window] for tokens in batch],
-                (),
-                state=state,
-                layers=layers,
-                units=range(H),
-                initial=now,
-                final=True,
-                advance=advance,
-            )
-            now = reading.state
-            assert reading.unit_states is not None
-            values = np.concatenate(reading.unit_states).astype(np.float64)  # [tokens, H]
-            # Chan et al. 1979: combines the moments of two sets without cancellation.
-            added, batch_mean = len(values), values.mean(axis=0)
-            difference, total = batch_mean - mean, tokens_read + added
-            squares += ((values - batch_mean) ** 2).sum(axis=0)
-            squares += difference**2 * (tokens_read * added / total)
-            mean += difference * (added / total)
-            tokens_read = total
-    return np.argsort(-squares, kind="stable")[:count].tolist()
+    """Return the `count` units whose largest and smallest value in the texts are furthest apart."""
+    layers = [layer % model.architecture.layers]
+    sequences = [tokens for tokens in sequences if len(tokens)]
+    reading = model.read(sequences, ("max", "min"), state=state, layers=layers, advance=advance)
+    highest, lowest = np.split(reading.features(("max", "min")), 2, axis=1)
+    widths = highest.max(axis=0) - lowest.min(axis=0)
+    return np.argsort(-widths, kind="stable")[:count].tolist()
 
 
 def _values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -308,3 +280,105 @@ def _values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarra
         steps += [step] * blank + [step + 1] * (len(spelling) - blank)
     zero = np.zeros_like(values[:1])  # the state before the text
     return np.concatenate([zero, values])[np.array(steps, np.int64)]
+
+
+_MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
+
+
+def sentiment_traces(
+    loaded: TextModel,
+    texts: Sequence[str],
+    units: Sequence[int] = (),
+    *,
+    top: int = 0,
+    state: StateName = "cell",
+    layer: int = -1,
+    classifier: str | Path | None = None,
+    show_progress: bool = True,
+) -> UnitTraces:
+    """Return the values of units after every character of some texts.
+
+    units: default: the sentiment unit, the one that the classifier relies on most. top: number of
+    further units. classifier: as for `find_classifier`. Raises InputError if neither a unit nor a
+    classifier was named and there is none to choose one.
+    """
+    fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
+    loaded = in_pieces(loaded)
+    areas, limits, ranking = None, None, list[int]()
+    if fitted is not None:
+        folder = find_classifier(loaded, classifier)
+        areas, limits = load_areas(folder, loaded.architecture.hidden_size)
+        limits = limits if state == "cell" else None
+        # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
+        # not recorded, those that influence the classifier most.
+        influence = fitted.influence if areas is None else areas[None] - CHANCE
+        ranking = [fitted.neuron, *ranked_units(influence)]
+    traces = read_texts(
+        loaded,
+        texts,
+        units or ranking[:1],
+        top=top,
+        ranking=ranking,
+        state=state,
+        layer=layer,
+        show_progress=show_progress,
+    )
+    if fitted is None:
+        return traces
+    pairs = zip(traces.traces, _verdicts_of(loaded, fitted, texts), strict=True)
+    return replace(
+        traces,
+        traces=[replace(each, verdict=words) for each, words in pairs],
+        limits={} if limits is None else dict(enumerate(limits.tolist())),
+        **orientation_of(fitted, areas),
+    )
+
+
+def _verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
+    predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
+    answers = [
+        _verdict(fitted, predicted, row, word)
+        for row, word in enumerate(words_of(fitted, predicted))
+    ]
+    return [
+        f"classifier: {NO_ANSWER}: {reason}" if (reason := reason_of_no_answer(text)) else words
+        for text, words in zip(texts, answers, strict=True)
+    ]
+
+
+def _verdict(fitted: Head, predicted: Predictions, row: int, word: str) -> str:
+    values = dict(zip(fitted.classes, predicted.probabilities[row], strict=True))
+    if word == NEUTRAL and predicted.neutral is not None:
+        values = {word: predicted.neutral[row]}
+    elif fitted.is_binary:
+        values = {fitted.classes[1]: values[fitted.classes[1]]}
+    else:
+        choice = predicted.choices[row]
+        mask = choice if fitted.several_labels else np.eye(len(values), dtype=int)[choice]
+        values = {name: values[name] for name, is_one in zip(values, mask, strict=True) if is_one}
+    listing = ", ".join(f"probability of {name} {value:.3f}" for name, value in values.items())
+    return visible(f"classifier: {word} ({listing or 'all unlikely'})")
+
+
+def _classifier_of(
+    loaded: TextModel, layer: int, classifier: str | Path | None, *, is_needed: bool
+) -> Head | None:
+    try:
+        return own_classifier(loaded, layer, classifier)
+    except InputError:
+        if classifier is None and not is_needed:
+            return None
+        raise
+
+
+def orientation_of(fitted: Head, areas: np.ndarray | None) -> dict[str, Any]:
+    """Return the fields of UnitTraces that say what is positive: poles and polarities."""
+    polarities: dict[int, int] = {}
+    if areas is not None and fitted.is_binary:
+        gaps = areas - CHANCE
+        least = _MIN_AUC - CHANCE
+        polarities = {n: 1 if gap > 0 else -1 for n, gap in enumerate(gaps) if abs(gap) >= least}
+    return {
+        "poles": _poles_of(fitted),
+        "polarities": {**polarities, fitted.neuron: fitted.polarity},
+    }

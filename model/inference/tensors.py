@@ -85,7 +85,7 @@ def save_model(
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
     if quantized:
-        from mlstm_sentiment.files.quantization import quantize
+        from mlstm_sentiment.files.tensors import quantize
 
         integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
         tensors = {name: torch.from_numpy(array) for name, array in integers.items()}

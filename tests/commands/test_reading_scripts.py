@@ -9,8 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mlstm_sentiment.head.head_files import FOLDER, save_head
-from mlstm_sentiment.head.separation import save_areas
+from mlstm_sentiment.head.head_files import FOLDER, save_areas, save_head
 from mlstm_sentiment.pages.page import PALETTES
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model

@@ -13,11 +13,12 @@ import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.compression import _zstandard
-from mlstm_sentiment.reading.inputs import LONGEST_RECORD
-from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
-from mlstm_sentiment.reading.row_files import RowWriter
-from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD, _zstandard
+from mlstm_sentiment.reading.records import _LONGEST_LITERAL, Record, read_records
+from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
+from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
+from mlstm_sentiment.reading.source import _kind_of as kind_of
+from mlstm_sentiment.rows.sink import RowOutput
 from tests.data_utils.splits import reviews_in
 
 PIECE = 1 << 24
@@ -164,9 +165,11 @@ def test_a_row_too_deep_to_be_written_is_refused():
     deep: list[object] = []
     for _ in range(200_000):  # Python 3.13 and 3.14 write some ten thousand
         deep = [deep]
+    row = Record(a=deep)
+    row.place = "line 7"
     for row_format in ("jsonl", "csv"):
         with pytest.raises(InputError, match="line 7: is nested too deeply to be written"):
-            RowWriter(io.BytesIO(), row_format).write({"a": deep}, "line 7")
+            RowOutput(io.BytesIO(), row_format).write([row])
 
 
 @pytest.mark.usefixtures("soon")

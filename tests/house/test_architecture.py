@@ -57,12 +57,11 @@ LAZY = {
     "mlstm_sentiment/files/shipped.py": {"huggingface_hub"},
     "mlstm_sentiment/text/subwords.py": {"sentencepiece"},
     "mlstm_sentiment/text/profiles.py": {"anyascii"},
-    "mlstm_sentiment/reading/compression.py": {"isal"},
+    "mlstm_sentiment/reading/inputs.py": {"isal"},
     "mlstm_sentiment/reading/tables.py": {"pyarrow"},
     "mlstm_sentiment/reading/workbooks.py": {"pandas", "openpyxl"},
     "mlstm_sentiment/reading/progress.py": {"tqdm"},
-    "mlstm_sentiment/server/application.py": {"starlette"},
-    "mlstm_sentiment/server/listening.py": {"starlette", "uvicorn", "h11"},
+    "mlstm_sentiment/server/application.py": {"starlette", "uvicorn", "h11"},
 }
 
 

@@ -15,7 +15,7 @@ from mlstm_sentiment.commands.command_line import COMMANDS
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
-from mlstm_sentiment.units.sentiment_traces import sentiment_traces
+from mlstm_sentiment.units.unit_traces import sentiment_traces
 from tests.support.checkouts import make_checkout
 from tests.support.forked import run_forked
 from tests.support.runs import ROOT, done, environment_of

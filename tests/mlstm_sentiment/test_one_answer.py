@@ -18,7 +18,7 @@ from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
 from mlstm_sentiment.head.head_files import find_classifier, load_fitted
-from mlstm_sentiment.units.sentiment_traces import _verdicts_of
+from mlstm_sentiment.units.unit_traces import _verdicts_of
 from model.inference.weights import load_model
 from tests.support.texts import texts_of_many_kinds
 

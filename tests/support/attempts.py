@@ -19,9 +19,10 @@ from pyarrow import feather, parquet
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.compression import _zstandard
-from mlstm_sentiment.reading.inputs import as_input
-from mlstm_sentiment.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.inputs import _zstandard, as_input
+from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
+from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
+from mlstm_sentiment.reading.source import _kind_of as kind_of
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 from mlstm_sentiment.text.profiles import _TEXT_PROFILES
 from transfer.published.nvidia import read_nvidia

@@ -6,8 +6,18 @@ import numpy as np
 import torch
 
 from mlstm_sentiment.head.head import Head, HeadUnit
-from mlstm_sentiment.head.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps
-from mlstm_sentiment.head.steps import Affine, Calibration, Ngrams, OneVsRest, Sigmoid, Step
+from mlstm_sentiment.head.steps import (
+    STAR_POOLING,
+    STAR_STATE,
+    STAR_WEIGHTS,
+    Affine,
+    Calibration,
+    Ngrams,
+    OneVsRest,
+    Sigmoid,
+    Step,
+    star_steps,
+)
 from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 SIDES = ("negative", "positive")

@@ -13,8 +13,7 @@ from experiments.baselines import BASELINES, NaiveBayesRegression
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.head_files import load_head
-from mlstm_sentiment.head.separation import load_areas
+from mlstm_sentiment.head.head_files import load_areas, load_head
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.tensors import model_digest

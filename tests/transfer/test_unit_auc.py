@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.head.separation import load_areas, save_areas
+from mlstm_sentiment.head.head_files import load_areas, save_areas
 from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc, per_unit_limit
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.kinds import tuned_steps
+from mlstm_sentiment.head.steps import tuned_steps
 
 from .config import HeadsConfig
 
@@ -86,7 +86,7 @@ class Heads(nn.Module):
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of the tensors by name, as `mlstm_sentiment.head.kinds` takes them."""
+        """Return copies of the tensors by name, as `mlstm_sentiment.head.steps` takes them."""
         return {n: tensor.detach().cpu().numpy().copy() for n, tensor in self.state_dict().items()}
 
     def _dropped(self, z: Tensor) -> Tensor:

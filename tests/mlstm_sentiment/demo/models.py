@@ -15,9 +15,8 @@ from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.head.head import Familiarity, Head
-from mlstm_sentiment.head.kinds import STAR_POOLING
 from mlstm_sentiment.head.learning import Corrections, learn
-from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
+from mlstm_sentiment.head.steps import STAR_POOLING, Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
 from mlstm_sentiment.units.unit_traces import _values_per_byte

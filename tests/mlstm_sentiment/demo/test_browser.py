@@ -8,7 +8,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from mlstm_sentiment.demo import write_demo
+from mlstm_sentiment.demo import demo_page
 from tests.mlstm_sentiment.demo.models import python_says, small_classifier, small_model
 from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 
@@ -44,7 +44,7 @@ def opened(chromium, tmp_path):
     """Return a function that writes the page of a model and its classifier, and loads it."""
 
     def write_and_load(loaded, classifier):
-        write_demo(loaded, classifier, tmp_path / "page.html")
+        (tmp_path / "page.html").write_text(demo_page(loaded, classifier), encoding="utf-8")
         load(chromium, (tmp_path / "page.html").as_uri())
         return chromium
 
@@ -56,7 +56,8 @@ def small(tmp_path_factory):
     """A page of a small model, and that model."""
     folder = tmp_path_factory.mktemp("small")
     loaded = small_model(folder / "model")
-    write_demo(loaded, small_classifier(loaded), folder / "page.html")
+    page = demo_page(loaded, small_classifier(loaded))
+    (folder / "page.html").write_text(page, encoding="utf-8")
     return folder / "page.html", loaded
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.demo import page, write_demo
+from mlstm_sentiment.demo import page
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.architecture import Architecture
@@ -49,10 +49,8 @@ def test_the_arrays_are_those_of_the_shipped_file(model):
     assert len(data) < 1.02 * (stored.folder / "model.safetensors").stat().st_size
 
 
-def test_the_page_needs_nothing_but_itself(loaded, tmp_path):
-    path = tmp_path / "new" / "page.html"
-    write_demo(loaded, small_classifier(loaded), path, TITLE)
-    page = path.read_text(encoding="utf-8")
+def test_the_page_needs_nothing_but_itself(loaded):
+    page = demo_page(loaded, small_classifier(loaded), TITLE)
     assert not re.search(r"https?:|url\(|@import|\bfetch\(|XMLHttpRequest", page)
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', page)
     assert policy.startswith("default-src 'none'")
@@ -63,9 +61,8 @@ def test_the_page_needs_nothing_but_itself(loaded, tmp_path):
         assert f"{directive} 'sha256-{digest}'" in policy
 
 
-def test_a_title_is_text_whatever_it_holds(loaded, tmp_path):
-    write_demo(loaded, None, tmp_path / "page.html", TITLE)
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+def test_a_title_is_text_whatever_it_holds(loaded):
+    page = demo_page(loaded, None, TITLE)
     for tag in ("title", "h1"):
         (text,) = re.findall(rf"<{tag}>([^<]*)</{tag}>", page)
         assert html.unescape(text) == TITLE.replace("\udce9", "?")

@@ -144,7 +144,7 @@ def test_more_texts_than_fit_into_memory_have_the_same_features(folder, little_m
 
 
 def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
-    parts, calls = featurize.Texts.parts, []
+    parts, calls = featurize._Texts.parts, []
 
     def changing(self):
         calls.append(self)
@@ -152,7 +152,7 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
             (folder / "texts.txt").write_text("one\n")
         return parts(self)
 
-    monkeypatch.setattr(featurize.Texts, "parts", changing)
+    monkeypatch.setattr(featurize._Texts, "parts", changing)
     with pytest.raises(InputError, match="has changed while it was read"):
         computed(folder, "x.npy")
     assert not (folder / "x.npy").exists()
@@ -163,7 +163,7 @@ def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
     (folder / "texts.txt").write_text("a review of a lamp\n" * 10_000)  # 0.8 MB in memory
     tracemalloc.start()
     try:
-        texts = featurize.Texts(Source(folder / "texts.txt"))
+        texts = featurize._Texts(Source(folder / "texts.txt"))
         assert sum(map(len, texts.parts())) == texts.count == 10_000
         assert tracemalloc.get_traced_memory()[1] < 1 << 19
     finally:

@@ -14,8 +14,10 @@ from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sampling import (
     SamplingConfig,
     continue_text,
-    probabilities,
     review_start,
+)
+from mlstm_sentiment.engine.sampling import (
+    _probabilities as probabilities,
 )
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile

@@ -11,16 +11,18 @@ from hypothesis.extra.numpy import array_shapes, arrays
 
 from mlstm_sentiment.engine.stored import StoredMatrix
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.quantization import (
+from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
+from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.tensors import (
     BITS,
     SCALE,
-    pack,
     quantize,
     quantized_shapes,
     unpack,
 )
-from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
-from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.files.tensors import (
+    _pack as pack,
+)
 from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES

@@ -193,7 +193,6 @@ def test_the_words_move_the_log_odds_of_five_stars_to_one():
         ({"classes": ["a", "b", "c"]}, "1 scores for 3 classes"),
         ({"classes": ["a", "a"]}, "different names"),
         ({"classes": {"a": 0, "b": 1}}, "classes is .*; it must be a list, each text"),
-        ({"neuron": None}, "not a description of a head"),
         ({"format_version": 9}, "format_version 9 is newer"),
         ({"features": {"state": "cell", "pooling": ["sum"]}}, r"pooling is \('sum',\)"),
         ({"features": {"state": "both", "pooling": ["last"]}}, "state is 'both'"),
@@ -234,9 +233,9 @@ def test_weights_that_are_damaged_are_refused(tmp_path):
         ("1.weight", torch.full((5, 4), torch.nan), "1.weight holds NaN or infinity"),
         ("0.scale", torch.zeros(4), "scale, which divides the features"),
         ("0.scale", torch.ones(3), r"shapes \(\(4,\), \(3,\)\)"),
-        ("1.weight", torch.ones(5, 3), "step affine takes 3 columns, but gets 4"),
+        ("1.weight", torch.ones(5, 3), "step affine does not fit 4 columns"),
         ("1.bias", torch.ones(5, dtype=torch.int8), "not floating-point numbers"),
-        ("3.weights", torch.ones(8), "not 8-bit integers"),
+        ("3.weights", torch.ones(8), "not int8"),
         ("9.more", torch.ones(1), "belongs to none of 8 steps"),
     ):
         save_file({**whole, name: value}, tmp_path / WEIGHTS_FILE)

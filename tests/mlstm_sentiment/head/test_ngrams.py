@@ -6,7 +6,9 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from mlstm_sentiment.head.ngrams import LARGEST, MOST_CHARACTERS, Characters, buckets_of, words_of
+from mlstm_sentiment.head.ngrams import LARGEST, MOST_CHARACTERS, buckets_of
+from mlstm_sentiment.head.ngrams import _Characters as Characters
+from mlstm_sentiment.head.ngrams import _words_of as words_of
 from tests.support.heads import bag_of_ngrams
 
 BUCKETS = 2**20

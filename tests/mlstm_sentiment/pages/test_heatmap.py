@@ -15,12 +15,21 @@ from hypothesis import strategies as st
 
 from mlstm_sentiment.engine import Engine, Reading
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, as_json, check_outputs, heatmap, write
+from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, check_outputs, heatmap, write
+from mlstm_sentiment.pages.heatmap import _as_json as as_json
 from mlstm_sentiment.pages.page import MIDDLE, PALETTES, background
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
-from mlstm_sentiment.units.sentiment_traces import orientation_of, sentiment_traces
-from mlstm_sentiment.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
+from mlstm_sentiment.units.unit_traces import (
+    UnitTrace,
+    UnitTraces,
+    orientation_of,
+    read_texts,
+    sentiment_traces,
+)
+from mlstm_sentiment.units.unit_traces import (
+    _poles_of as poles_of,
+)
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model

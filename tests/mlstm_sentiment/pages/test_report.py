@@ -16,15 +16,18 @@ from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.head.answers import NO_ANSWER, word_of
 from mlstm_sentiment.head.steps import Neutral
 from mlstm_sentiment.pages import report as reports
-from mlstm_sentiment.pages.charts import Share, time_chart
 from mlstm_sentiment.pages.report import (
     CLEAREST,
     FEW,
     LONGEST,
     QUOTES,
     SET_APART,
-    Report,
 )
+from mlstm_sentiment.pages.report import (
+    _Report as Report,
+)
+from mlstm_sentiment.pages.report import _Share as Share
+from mlstm_sentiment.pages.report import _time_chart as time_chart
 from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
 from mlstm_sentiment.rows.summary import Summary

@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from mlstm_sentiment.reading.dates import Dates, _readings_of
-from mlstm_sentiment.reading.table_model import TableModel
+from mlstm_sentiment.reading.table_model import TableModel, _readings_of
+from mlstm_sentiment.reading.table_model import _Dates as Dates
 
 # 5 March 2024 in formats in which nothing is open.
 PLAIN = [

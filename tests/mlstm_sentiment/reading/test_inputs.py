@@ -19,7 +19,7 @@ import pytest
 from data_utils.preparation.expansion import expand
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import Position, as_input
-from mlstm_sentiment.reading.json_arrays import array_items
+from mlstm_sentiment.reading.records import _array_items as array_items
 from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 

@@ -12,10 +12,9 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.records import Record, read_records
-from mlstm_sentiment.reading.row_files import RowWriter
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import KeyChooser
-from mlstm_sentiment.rows.sink import Sink
+from mlstm_sentiment.rows.sink import RowOutput, Sink
 
 ODD = [
     'say "hi"',
@@ -31,11 +30,10 @@ ODD = [
 
 
 def written(rows, row_format):
-    file = io.BytesIO()
-    writer = RowWriter(file, row_format)
-    for number, row in enumerate(rows):
-        writer.write(row, f"row {number}")
-    writer.flush()
+    file, placed = io.BytesIO(), list(map(Record, rows))
+    for number, row in enumerate(placed):
+        row.place = f"row {number}"
+    RowOutput(file, row_format).write(placed)
     return file.getvalue()
 
 

@@ -12,7 +12,8 @@ from mlstm_sentiment.head.answers import added_names
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.reading.records import Record
-from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches, rows_of
+from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches
+from mlstm_sentiment.reading.rows import _rows_of as rows_of
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel

@@ -8,7 +8,10 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.records import read_records
-from mlstm_sentiment.reading.stdin import _READ_BYTES, ArrivingLines, ArrivingRecords, kind_of
+from mlstm_sentiment.reading.source import _READ_BYTES
+from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
+from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
+from mlstm_sentiment.reading.source import _kind_of as kind_of
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_atomically
 from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.row_files import Dialect
-from mlstm_sentiment.rows.resumable_rows import resumable_output
 from mlstm_sentiment.rows.sink import Sink
+from mlstm_sentiment.rows.sink import _resumable_output as resumable_output
 from tests.support.folders import contents
 
 VALUES = st.one_of(

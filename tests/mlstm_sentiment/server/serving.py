@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import httpx
 
-from mlstm_sentiment.server.application import Address, Limits, application
+from mlstm_sentiment.server.application import Address, Limits, application, listener, serving
 from mlstm_sentiment.server.batching import Batcher
-from mlstm_sentiment.server.listening import listener, serving
 
 TOKEN = "the-token"
 

@@ -108,7 +108,7 @@ def change(folder, **updates):
         ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
         ({"architecture": {"hidden_size": 12.0}}, "model.hidden_size is 12.0"),
         ({"architecture": {"hidden_size": 2**31}}, "hidden_size is 2147483648; .* to 1,048,576"),
-        ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* from 1 to 1,024"),
+        ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* at most 1,024"),
         ({"architecture": {"layers": True}}, "model.layers is True"),
         ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
         ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),

@@ -18,8 +18,7 @@ from data_utils.labelled import LabelledSet
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import lock_folder, step_folders, step_of
-from mlstm_sentiment.head.head_files import find_classifier
-from mlstm_sentiment.head.separation import load_areas
+from mlstm_sentiment.head.head_files import find_classifier, load_areas
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.tensors import model_digest
