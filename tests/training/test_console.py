@@ -107,14 +107,9 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
     assert due == [1, 16, 35]
 
 
-def test_a_line_is_asked_for_once_although_ranks_answer_a_step_later(clock):
-    lines = ProgressLines(0, 100, clock)
-    assert [lines.advance() for _ in range(3)] == [True, False, False]
-
-
 def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
     lines = ProgressLines(0, 100, clock)
-    assert lines.advance()
+    assert [lines.advance() for _ in range(3)] == [True, False, False]  # asked for once
     lines.show(line_of(1), ROW)
     lines.show(line_of(2), {})  # the late answer
     assert capsys.readouterr().out.count("step") == 1 + 1  # and "100 steps"
@@ -149,11 +144,8 @@ def paced(clock, *lines):
     return estimates
 
 
-def test_the_first_step_which_compiles_does_not_count_nor_does_a_moment(clock):
+def test_the_pace_is_that_of_all_steps_but_the_first_which_compiles(clock):
     assert paced(clock, (1, 90.0, 0.0), (5, 4.0, 0.0), (11, 6.0, 0.0)) == [None, None, 1.0]
-
-
-def test_an_evaluation_counts_for_all_steps_not_only_for_those_during_it(clock):
     before = [(step, 10.0, 0.0) for step in range(11, 1001, 10)]
     *_, undisturbed, after = paced(clock, (1, 1.0, 0.0), *before, (1001, 10.0, 500.0))
     assert undisturbed == 1.0

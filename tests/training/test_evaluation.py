@@ -13,9 +13,6 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import Split, encode_split
 from mlstm_sentiment.text.tokenizer import BYTES
-from model.inference import features
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from tests.support.loaded import as_loaded
 from tests.support.trainers import ALONE, CPU
 from training.evaluation import evaluate_split
@@ -53,11 +50,6 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_spli
     bits = reference_bits(small_model, smaller_split.tokens)
     assert score.characters == len(smaller_split.tokens)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
-
-
-def test_lanes_are_at_least_one(small_model, small_split):
-    with pytest.raises(InputError, match="--lanes is 0"):
-        score_split(as_loaded(small_model), small_split, lanes=0)
 
 
 def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
@@ -165,10 +157,12 @@ def test_strips_are_as_many_as_the_text_has_room_for(tokens, strips, before):
     assert np.array_equal(firsts - starts, np.minimum(firsts, before))
 
 
-def test_texts_of_which_nothing_is_left_are_refused(small_model):
+def test_no_lanes_and_texts_of_which_nothing_is_left_are_refused(small_model, small_split):
     nothing = Split(np.zeros(0, np.uint8), np.zeros(3, np.int64), BYTES)
     with pytest.raises(InputError, match="nothing to score"):
         score_split(as_loaded(small_model), nothing, reset="review")
+    with pytest.raises(InputError, match="--lanes is 0"):
+        score_split(as_loaded(small_model), small_split, lanes=0)
 
 
 @pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
@@ -178,19 +172,3 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
     score_split(as_loaded(small_model), small_split, **options, advance=counts.append)
     assert sum(counts) == pytest.approx(len(small_split.tokens))
     assert len(counts) > 1
-
-
-def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
-    """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
-    seen, matmul = [], torch.backends.cuda.matmul
-    before, costs = matmul.allow_bf16_reduced_precision_reduction, features.read
-
-    def noting(*arguments, **options):
-        seen.append(matmul.allow_bf16_reduced_precision_reduction)
-        return costs(*arguments, **options)
-
-    monkeypatch.setattr(features, "read", noting)
-    model = build_model(ModelConfig(hidden_size=8), seed=0)
-    evaluate_split(model, smaller_split, lanes=2, world=ALONE)
-    assert seen == [False]
-    assert matmul.allow_bf16_reduced_precision_reduction == before

@@ -154,25 +154,13 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     assert "sample/text_summary" in board.Tags()["tensors"]
 
 
-@pytest.mark.parametrize(
-    ("header", "rows", "advice"),
-    [
-        ("text,stars", ["good,5", "bad,1"], "present: 'text', 'stars'; rename one to label, or"),
-        ("words,label", ["good,1", "bad,0"], "rename it to text: 'words'"),
-        (
-            "text,label",
-            ["good,1", "bad,1"],
-            "found 1: 1 (2); rename another key of labels to label",
-        ),
-    ],
-)
-def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path, header, rows, advice):
+def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path):
     path = tmp_path / "stars.csv"
-    path.write_text("\n".join([header, *rows]))
+    path.write_text("text,stars\ngood,5\nbad,1")
     config = EvaluateConfig(probe_train=path, probe_val=path)
     with pytest.raises(InputError, match=r"^evaluate\.probe_train and probe_val: .*csv") as refused:
         Monitor(config, open_corpus(CORPUS), ALONE)
-    assert advice in str(refused.value)
+    assert "present: 'text', 'stars'; rename one to label, or" in str(refused.value)
     assert "--" not in str(refused.value)
 
 

@@ -8,9 +8,8 @@ import torch
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from scaling.workload import Workload
-from tests.support.trainers import make_trainer
 from training.parallel.distributed import World
-from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck, utilization_of
+from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck
 from training.utilization import PEAKS, Utilization, limit_seconds, operations_per_token, peak_of
 
 
@@ -136,24 +135,15 @@ H200 = PEAKS["H200"]
     ("name", "expected"),
     [
         ("NVIDIA H200", "H200"),
-        ("NVIDIA GH200 480GB", "GH200"),
         ("NVIDIA H100 80GB HBM3", "H100"),
         ("NVIDIA H100 PCIe", "H100 PCIe"),
         ("NVIDIA A100-SXM4-80GB", "A100"),
         ("NVIDIA A100-PCIE-40GB", "A100.*40GB"),
         ("NVIDIA A10G", "A10G?"),
-        ("NVIDIA L4", "L4"),
-        ("NVIDIA L40S", "L40S"),
         ("Tesla V100-SXM2-16GB", "V100"),
-        ("Tesla T4", "T4"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
-        ("NVIDIA RTX A6000", "RTX A6000"),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"),
-        ("NVIDIA GB200", "GB200"),
         ("NVIDIA B300 SXM6 AC", "B300"),
-        ("NVIDIA H20", "H20"),
-        ("NVIDIA A30", "A30"),
         ("NVIDIA L40", "L40"),
         ("NVIDIA GeForce RTX 9999", None),
         ("NVIDIA H100 80GB HBM3 MIG 9g.1gb", None),
@@ -242,7 +232,3 @@ def test_a_row_of_gpus_says_how_much_of_them_is_used(on_gpus):
 def test_what_is_not_known_is_left_out(on_gpus, name, other, cell, keys):
     measured, _ = on_gpus(name, other, cell)
     assert measured.row(1e6).keys() == keys
-
-
-def test_nothing_is_measured_on_a_cpu():
-    assert utilization_of(make_trainer(), 1.0) is None

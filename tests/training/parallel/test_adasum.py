@@ -33,11 +33,15 @@ def tensors(vector):
     return list(vector.split(LENGTHS))
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4, 8])
-def test_it_is_the_tree_of_pairs_in_float64(groups):
-    gradients = vectors(groups)
-    expected = pairwise_tree([[t.numpy() for t in tensors(vector)] for vector in gradients])
-    for actual, tensor in zip(tensors(combined(gradients, LENGTHS)), expected, strict=True):
+LONG = [5, PIECE + 9, 40, 300]  # combined piece by piece
+
+
+@pytest.mark.parametrize(("groups", "lengths"), [*((n, LENGTHS) for n in (1, 2, 4, 8)), (4, LONG)])
+def test_it_is_the_tree_of_pairs_in_float64(groups, lengths):
+    gradients = vectors(groups, lengths)
+    expected = pairwise_tree([vector.split(lengths) for vector in gradients])
+    parts = combined(gradients, lengths).split(lengths)
+    for actual, tensor in zip(parts, expected, strict=True):
         # one rounding to fp32 a level, none of them above the sum of the norms
         limit = groups.bit_length() * EPS * sum(np.linalg.norm(tensor) for _ in range(2))
         assert np.abs(actual.double().numpy() - tensor).max() <= limit
@@ -56,15 +60,6 @@ def test_below_horovods_threshold_a_vector_passes_whole():
     assert torch.equal(combined(tiny, [1]), tiny.sum(0))
     larger = torch.full((2, 1), 1e-76, dtype=torch.float64)
     assert torch.equal(combined(larger, [1]), larger[0])
-
-
-def test_long_tensors_are_combined_piece_by_piece():
-    lengths = [5, PIECE + 9, 40, 300]
-    gradients = vectors(4, lengths)
-    tree = pairwise_tree([vector.split(lengths) for vector in gradients])
-    for actual, tensor in zip(combined(gradients, lengths).split(lengths), tree, strict=True):
-        limit = 4 * EPS * np.abs(tensor).max()  # a rounding to fp32 at each of two levels
-        assert np.abs(actual.double().numpy() - tensor).max() <= limit
 
 
 @pytest.mark.parametrize("place", [0, 2])

@@ -25,7 +25,6 @@ from training.precision import make_loss_scaler
 from training.trainer import make_exchange
 
 CPU = torch.device("cpu")
-GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 # The dtype's eps, by norm: what travels is rounded to it, or each rank's own gradient is, where
 # the products are in it.
 LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7, "products in bf16": 2**-7}
@@ -40,7 +39,6 @@ def exchanged(request):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
-    assert "all-reduce of gradients: ranks add up their gradients." in GLOSSARY
     result = exchanged[1][way]
     assert result["same"]
     assert result["repeats"]  # the first exchange adds up as all others do: a resume is exact
@@ -140,9 +138,6 @@ def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_split():
     most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
     assert apportion(2**40, most.shares) == [2**39, 2**39]
     assert most.bucket_cap_mb * MEGABYTE < 2**63
-
-
-CPU = torch.device("cpu")
 
 
 def test_only_measured_shares_change_and_only_for_a_better_split():
