@@ -1,7 +1,9 @@
 """A transfer from end to end on a tiny model."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,9 +38,22 @@ def sets():
     return [make_set(150, 1), make_set(60, 2), make_set(80, 3)]
 
 
-@pytest.fixture
-def loaded(tmp_path, telling_model):
-    return LoadedModel(telling_model, text_profile("openai"), tmp_path)
+@pytest.fixture(scope="module")
+def telling_model():
+    """A model of which the regression on these reviews uses several units."""
+    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
+
+
+@pytest.fixture(scope="module")
+def loaded(telling_model):
+    return LoadedModel(telling_model, text_profile("openai"), Path("model"))
+
+
+@pytest.fixture(scope="module")
+def transferred(loaded, sets, tmp_path_factory):
+    """The results of a transfer and their folder; only to be read."""
+    folder = tmp_path_factory.mktemp("transferred") / "out"
+    return run_transfer(loaded, sets, folder), folder
 
 
 def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
@@ -50,9 +65,9 @@ def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
     assert not any(contents(tmp_path / "out"))
 
 
-def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
-    results = run_transfer(loaded, sets, tmp_path / "out")
-    assert results == json.loads((tmp_path / "out" / "results.json").read_text())
+def test_everything_a_reader_needs_is_written(transferred):
+    results, folder = transferred
+    assert results == json.loads((folder / "results.json").read_text())
     for split in ("train", "val", "test"):
         low, high = results[f"{split}_interval"]
         assert 0 <= low <= results[f"{split}_accuracy"] <= high <= 1
@@ -60,9 +75,28 @@ def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
     assert set(results["baselines"]) == {"majority", "tfidf", "untrained"}
     assert results["neuron"]["polarity"] in (1, -1)
     for figure in ("weights.png", "neuron.png"):
-        assert (tmp_path / "out" / figure).read_bytes().startswith(b"\x89PNG")
-    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+        assert (folder / figure).read_bytes().startswith(b"\x89PNG")
+    figures = json.loads((folder / "figures.json").read_text())
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
+
+
+def test_the_classifier_repeats_the_reported_accuracy(transferred, telling_model, sets, loaded):
+    results, folder = transferred
+    assert results["nonzero"] > 0  # so that probabilities differ
+    classifier = load_head(folder / "classifier", hidden_size=12)
+    assert classifier.model_digest == model_digest(telling_model)
+    assert classifier.neuron == results["neuron"]["index"]
+    learned, _, tested = (
+        features_in_order(telling_model, list(map(loaded.encode, part.texts))) for part in sets
+    )
+    probabilities = classifier.probabilities(tested)
+    assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
+    chosen = classifier.choose(probabilities)
+    assert classifier.threshold == results["threshold"]["value"]
+    assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+    areas, _ = load_areas(folder / "classifier", hidden_size=12)
+    # Values that rounding makes equal may count half.
+    np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
 def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
@@ -76,32 +110,10 @@ def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_p
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
 
 
-@pytest.fixture
-def telling_model():
-    """A model of which the regression on these reviews uses several units."""
-    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
-
-
-def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets, loaded):
-    results = run_transfer(loaded, sets, tmp_path / "out")
-    assert results["nonzero"] > 0  # so that probabilities differ
-    classifier = load_head(tmp_path / "out" / "classifier", hidden_size=12)
-    assert classifier.model_digest == model_digest(telling_model)
-    assert classifier.neuron == results["neuron"]["index"]
-    sequences = [loaded.encode(text) for text in sets[2].texts]
-    probabilities = classifier.probabilities(features_in_order(telling_model, sequences))
-    assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
-    chosen = classifier.choose(probabilities)
-    assert classifier.threshold == results["threshold"]["value"]
-    assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
-    learned = features_in_order(telling_model, list(map(loaded.encode, sets[0].texts)))
-    areas, _ = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
-    # Values that rounding makes equal may count half.
-    np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
-
-
-def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, monkeypatch):
-    run_transfer(loaded, sets, tmp_path / "out")
+def test_a_classifier_is_replaced_whole_or_not_at_all(
+    tmp_path, transferred, loaded, sets, monkeypatch
+):
+    shutil.copytree(transferred[1], tmp_path / "out")
     before = contents_of(tmp_path / "out/classifier")
 
     def is_full(*arguments):
@@ -118,25 +130,18 @@ def contents_of(folder):
     return {path.name: path.read_bytes() for path in contents(folder)}
 
 
-def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):
-    *chosen_on, tested = sets
-    praised = replace(tested, labels=np.ones_like(tested.labels))
-    results = [
-        run_transfer(loaded, [*chosen_on, last], tmp_path / name)
-        for name, last in (("right", tested), ("praised", praised))
-    ]
-    assert results[0]["test_accuracy"] != results[1]["test_accuracy"]  # it is read
-    assert results[0]["nonzero"] > 0  # there is something to choose
+def test_the_test_set_chooses_nothing(tmp_path, transferred, loaded, sets):
+    right, folder = transferred
+    praised = replace(sets[2], labels=np.ones_like(sets[2].labels))
+    results = run_transfer(loaded, [*sets[:2], praised], tmp_path / "praised")
+    assert right["test_accuracy"] != results["test_accuracy"]  # it is read
     for key in ("c", "nonzero", "val_accuracy"):
-        assert results[0][key] == results[1][key]
+        assert right[key] == results[key]
     for key in ("index", "polarity", "weight", "val_accuracy"):
-        assert results[0]["neuron"][key] == results[1]["neuron"][key]
-    assert results[0]["threshold"]["value"] == results[1]["threshold"]["value"]
-    classifiers = [
-        (tmp_path / name / "classifier/classifier.safetensors").read_bytes()
-        for name in ("right", "praised")
-    ]
-    assert classifiers[0] == classifiers[1]
+        assert right["neuron"][key] == results["neuron"][key]
+    assert right["threshold"]["value"] == results["threshold"]["value"]
+    weights = "classifier/classifier.safetensors"
+    assert (folder / weights).read_bytes() == (tmp_path / "praised" / weights).read_bytes()
 
 
 def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, sets, monkeypatch):
@@ -219,14 +224,6 @@ def test_a_regression_without_weights_is_reported(tmp_path, telling_model, caplo
     assert "no unit separates the classes: every text will get the same answer" in caplog.text
 
 
-def test_baselines(sets):
-    train, val, test = sets
-    positive = test.labels.mean()
-    majority = majority_accuracy(train, test)
-    assert majority == pytest.approx(positive if train.labels.mean() > 0.5 else 1 - positive)
-    assert tfidf_accuracy(train, val, test) > majority
-
-
 def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
     tmp_path, telling_model, sets, monkeypatch, loaded
 ):
@@ -262,9 +259,25 @@ def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
         assert fit_baseline(TFIDF, train, held_out).c == grid[scores.index(max(scores))]
 
 
-def test_pairs_of_words_count_and_a_word_that_is_repeated_counts_little_more():
-    pairs = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
-    assert tfidf_accuracy(pairs, pairs, pairs) == 1.0
+PAIRS = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
+DAYS = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
+MARKED = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
+BLANK = LabelledSet([" ", "!", "a"], np.array([1, 0, 1]), ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "accuracy"),
+    [
+        (PAIRS, PAIRS, 1.0),  # pairs of words count
+        (DAYS, MARKED, 1.0),  # marks next to a word do not make it another word
+        (BLANK, BLANK, 2 / 3),  # without any word the more common class is predicted
+    ],
+)
+def test_what_a_bag_of_words_distinguishes(train, test, accuracy):
+    assert tfidf_accuracy(train, train, test) == pytest.approx(accuracy)
+
+
+def test_a_word_that_is_repeated_counts_little_more():
     vectorizer = bag_of_words()
     (row,) = vectorizer.fit_transform(["so so so fine"]).toarray()
     so, fine = (row[vectorizer.vocabulary_[word]] for word in ("so", "fine"))
@@ -287,15 +300,3 @@ def test_ratios_of_counts_are_those_of_naive_bayes():
     fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
     good = fitted.ratios_[features.vocabulary_["good"]]
     assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
-
-
-def test_marks_next_to_a_word_do_not_make_it_another_word():
-    train = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
-    marked = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
-    assert tfidf_accuracy(train, train, marked) == 1.0
-
-
-def test_without_any_word_the_more_common_class_is_predicted(sets):
-    _, val, test = sets
-    blank = LabelledSet([" ", "!", "a"], np.array([1, 0, 1]), test.classes)
-    assert tfidf_accuracy(blank, val, test) == test.labels.mean()

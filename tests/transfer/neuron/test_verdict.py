@@ -5,14 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from data_utils.labelled import LabelledSet
 from experiments.results import read_result
-from tests.support.runs import ROOT
-from tests.transfer.examples import make_examples
-from transfer.neuron.label_efficiency import label_efficiency, refit_intercept
 from transfer.neuron.report import verdict
 from transfer.plots import draw_histogram, unit_histogram
-from transfer.regression import Examples, fit_regression
+from transfer.regression import Examples
 
 
 def study_of(model):
@@ -81,19 +77,7 @@ def test_the_verdict_follows_the_rule_of_the_glossary(model, change, sentence):
     assert sentence in verdict(study)
 
 
-def test_the_known_unit_keeps_its_weight_and_the_labels_fit_its_intercept_alone():
-    examples = [make_examples(count, seed) for seed, count in enumerate((60, 40, 200))]
-    sets = [LabelledSet(["a"] * len(e.labels), e.labels, ("0", "1")) for e in examples]
-    of_unit = fit_regression(*(part.units([3]) for part in examples[:2]))
-    few = refit_intercept(of_unit, examples[0].units([3]))
-    assert few.coefficients == of_unit.coefficients
-    (point,) = label_efficiency(sets, examples, 3, counts=[60], draws=1)["curves"]["known_unit"]
-    assert point["test_accuracy"] == few.accuracy(examples[2].units([3]))
-
-
-def test_in_histograms_positive_is_to_the_right_as_the_documentation_says():
-    text = " ".join((ROOT / "docs/troubleshooting.md").read_text().split())
-    assert "Heatmaps, histograms and the web page show it so that high means positive" in text
+def test_in_histograms_positive_is_to_the_right():
     values = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     histogram = unit_histogram(0, Examples(values, np.array([1, 1, 0, 0])))  # low is positive
     assert histogram["positive"][0] == 1
