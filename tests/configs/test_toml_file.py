@@ -12,12 +12,10 @@ from configs.options import RunConfig, RunOptions, load_config
 from data_utils.lanes import DataConfig
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
-from tests.support.runs import ROOT, done, run
+from tests.support.runs import done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.runs.run_directory import save_toml
-
-SHIPPED = sorted(Path("configs").glob("*.toml"))
 
 
 @pytest.fixture
@@ -25,12 +23,9 @@ def path(tmp_path):
     return tmp_path / "run.toml"
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_configs_load(path):
-    load_config(path)
-
-
-def test_the_tour_is_the_default():
+def test_the_tour_is_the_default_and_shipped_configs_load():
+    for path in Path("configs").glob("*.toml"):
+        load_config(path)
     assert RunOptions.from_command_line([]).run == load_config(Path("configs/tour.toml"))
 
 
@@ -67,11 +62,6 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     assert load_config(path) == config
 
 
-def test_a_byte_order_mark_is_no_part_of_a_config(path):
-    path.write_text("seed = 3\n", encoding="utf-8-sig")
-    assert load_config(path).seed == 3
-
-
 SAVED_UNDER_ASCII = """
 from pathlib import Path
 from configs.options import *
@@ -85,18 +75,15 @@ assert load_config(Path({path!r})) == config
 
 def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
     """Under the C locale, Python has a surrogate for each byte of the name."""
+    config = RunConfig(data=DataConfig(corpus=Path(os.fsdecode(b"caf\xe9"))))
+    with pytest.raises(InputError, match="its name is not UTF-8"):
+        save_toml(tmp_path / "run.toml", config)
     path = str(tmp_path / "run.toml")
     done(run(
         "-c", SAVED_UNDER_ASCII.format(corpus="caf\udcc3\udca9", path=path),
         env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     ))  # fmt: skip
     assert load_config(Path(path)).data.corpus == Path("caf\u00e9")
-
-
-def test_a_path_that_is_not_utf8_is_refused(tmp_path):
-    config = RunConfig(data=DataConfig(corpus=Path(os.fsdecode(b"caf\xe9"))))
-    with pytest.raises(InputError, match="its name is not UTF-8"):
-        save_toml(tmp_path / "run.toml", config)
 
 
 @pytest.mark.parametrize(
@@ -143,38 +130,26 @@ def test_a_section_that_is_no_file_is_checked_too(section, key):
         replace(getattr(RunConfig(), section), **{key: 0})
 
 
-def test_a_config_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"run\.toml: no such config$"):
-        load_config(tmp_path / "run.toml")
-    with pytest.raises(InputError, match="a folder; name a TOML file in it"):
-        load_config(tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("asked", "suggestion"),
+    ("asked", "message"),
     [
-        ("cpu_512", "configs/cpu_512.toml"),
-        ("configs/cpu512.toml", "configs/cpu_512.toml"),
-        ("cpu_1024.tml", "configs/cpu_1024.toml"),
-        ("{}/mime.toml", "{}/mine.toml"),
+        ("absent.toml", "absent.toml: no such config"),
+        (".", ": a folder; name a TOML file in it"),
+        ("mime.toml", ": no such config; did you mean mine.toml?"),
+        ("cpu_512", ": no such config; did you mean configs/cpu_512.toml?"),
     ],
 )
-def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked, suggestion):
-    monkeypatch.chdir(ROOT)
-    (tmp_path / "mine.toml").write_text("")
+def test_a_config_that_is_not_there(tmp_path, monkeypatch, asked, message):
+    if "cpu" not in asked:
+        monkeypatch.chdir(tmp_path)
+        Path("mine.toml").write_text("")
     with pytest.raises(InputError) as refused:
-        load_config(Path(asked.format(tmp_path)))
-    config = os.path.relpath(suggestion.format(tmp_path))
-    assert str(refused.value).endswith(f": no such config; did you mean {config}?")
-
-
-def test_whole_numbers_are_fine_for_fractions(path):
-    path.write_text("[optim]\nclip-norm = 1\n")
-    assert load_config(path).optim.clip_norm == 1
+        load_config(Path(asked))
+    assert str(refused.value).endswith(message)
 
 
 def test_the_command_line_overrides_the_file(path):
-    path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n")
+    path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n", encoding="utf-8-sig")
     options = RunOptions.from_command_line(
         ["--config", str(path), "--data.window", "9", "--optim.clip_norm=2", "--run-dir", "x"]
     )

@@ -21,11 +21,9 @@ from data_utils.lanes import (
 )
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split
-from tests.support.runs import ROOT
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")
-GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 
 
 def make_split():
@@ -169,7 +167,6 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     sizes, lanes, extra, window, shuffle, count, windows_per_step, data
 ):
     """An epoch is the whole text, once, whatever the ranks and wherever the run is resumed."""
-    assert "**Epoch.** One time through the whole training text." in GLOSSARY
     split = Split(np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes), np.cumsum([0, *sizes]))
     shards = lanes + extra
     config = DataConfig(window=window, shuffle=shuffle, shards=shards)
@@ -252,15 +249,6 @@ def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(draw
 def first_window(lanes, number):
     """Return where an epoch begins, among the windows of all epochs."""
     return sum(map(lanes.windows_of, range(number)))
-
-
-def test_a_resume_within_an_epoch_reads_its_rest_and_whole_epochs_after_it():
-    new = make_epochs()
-    begin, end = first_window(new, 2), first_window(new, 3)
-    for resumed in (new.windows_of(0) + 1, begin - 1):
-        anew = make_epochs()
-        windows = [reviews_of(anew[index]) for index in range(resumed, end)]
-        check_complete(sum(windows[begin - resumed :], Counter()), 4)
 
 
 def test_auto_depends_on_the_size_of_the_split():

@@ -115,13 +115,6 @@ def test_a_drawn_sample_is_of_different_texts_in_their_order_with_their_labels()
     assert whole.drawn(100, seed=1).texts == whole.drawn(101, seed=1).texts == whole.texts
 
 
-def test_plain_texts_keep_their_rows(tmp_path):
-    (tmp_path / "a.txt").write_text("one\n\nthree\n")
-    assert list(Source(tmp_path / "a.txt").read_texts()) == ["one", "", "three"]
-    path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
-    assert list(Source(path).read_texts()) == ["a", "", ""]
-
-
 def test_the_first_records_may_lack_the_text(tmp_path):
     path = write(tmp_path / "a.jsonl", [{}, {"id": 7}, {"id": 8, "sentence": "c"}])
     assert list(Source(path).read_texts()) == ["", "", "c"]
@@ -137,24 +130,7 @@ def test_the_first_records_may_lack_the_text(tmp_path):
         list(Source(path).read_texts())
 
 
-def test_every_set_says_what_was_read(tmp_path, caplog):
-    caplog.set_level(logging.INFO)
-    paths = [tmp_path / f"{name}.csv" for name in ("train", "val", "test")]
-    for path in paths:
-        path.write_text(f"sentence,label\ngood {path.stem},1\n,1\nbad {path.stem},0\n")
-    read_labelled_sets(paths)
-    assert caplog.messages[:3] == [
-        f"{path}: comma, UTF-8, 3 rows, text column 'sentence' (--text-key), label column 'label' "
-        "(--label-key): '1' 2, '0' 1; 1 without text"
-        for path in paths
-    ]
-    caplog.clear()
-    read_labelled_sets([write(tmp_path / "a.jsonl", rows_of("b", *("a" * 12)))])
-    columns = f"{tmp_path}/a.jsonl: JSON lines, 13 rows, text column 'text' (--text-key), label "
-    assert f"{columns}column 'label' (--label-key): 'a' 12, 'b' 1" in caplog.messages
-
-
-def test_odd_classes_are_reported(tmp_path, caplog):
+def test_what_was_read_and_odd_classes_are_reported(tmp_path, caplog):
     train = tmp_path / "train.csv"
     train.write_text("text,label\na,good\nb,Good\nc,bad\ntext,label\nd,fair\n")
     val = write(tmp_path / "val.jsonl", rows_of("good", "bad"))
@@ -166,6 +142,8 @@ def test_odd_classes_are_reported(tmp_path, caplog):
         f"{val}: has no text of 'fair', 'Good', 'label'",
     ]
     assert f"{train}: comma, UTF-8, 5 rows, 1 repeats the header, " in caplog.text
+    columns = f"{val}: JSON lines, 2 rows, text column 'text' (--text-key), label "
+    assert f"{columns}column 'label' (--label-key): 'good' 1, 'bad' 1" in caplog.text
 
 
 def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):

@@ -40,19 +40,11 @@ def test_a_model_travels_with_its_vocabulary(tmp_path, subword_model, subwords, 
     assert loaded.encode("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
 
 
-def test_only_the_description_of_a_model_of_subwords_names_a_vocabulary(
-    folder, tmp_path, subwords, small_model
-):
-    save_model(tmp_path / "bytes", small_model, PROFILE, {})
-    of_subwords, of_bytes = (
-        json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "bytes")
-    )
-    assert (of_subwords["format_version"], of_bytes["format_version"]) == (3, 1)
-    assert (of_subwords["tokenizer"], of_bytes["tokenizer"]) == ("bpe", "bytes")
-    assert of_subwords["tokenizer_sha256"] == subwords.digest
-    assert of_subwords["architecture"]["vocabulary_size"] == 400
-    assert "vocabulary_size" not in of_bytes["architecture"]
-    assert not (tmp_path / "bytes" / TOKENIZER_FILE).exists()
+def test_the_size_is_the_corpuss_or_refused():
+    for given in (ModelConfig(), ModelConfig(vocabulary_size=400)):
+        assert given.for_vocabulary(400).resolved_vocabulary_size == 400
+    with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
+        ModelConfig(vocabulary_size=300).for_vocabulary(400)
 
 
 def test_another_vocabulary_is_refused(folder):
@@ -152,10 +144,3 @@ def test_the_automaton_follows_a_token_as_it_follows_its_bytes(subwords):
             if possible:
                 assert of_tokens.next_state(state, token) == now
     assert not of_tokens.allowed(START, 9)[subwords.spellings.index(b"")]
-
-
-def test_the_size_is_the_corpuss_or_refused():
-    assert ModelConfig().for_vocabulary(400).vocabulary_size == 400
-    assert ModelConfig(vocabulary_size=400).for_vocabulary(400).resolved_vocabulary_size == 400
-    with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
-        ModelConfig(vocabulary_size=300).for_vocabulary(400)

@@ -199,9 +199,9 @@ def test_a_launcher_that_fails_over_a_signal_ends_with_the_code_of_the_rank(tmp_
 @pytest.mark.parametrize(
     ("interpreter", "said"),
     [
-        ("/no/python", "there is no /no/python; set PYTHON"),
-        ("{folder}/data", "{folder}/data cannot be executed; set PYTHON"),
-        ("{folder}/broken", "{folder}/broken does not start (exit code 3); set PYTHON"),
+        ("/no/python", "there is no /no/python"),
+        ("{folder}/data", "{folder}/data cannot be executed"),
+        ("{folder}/broken", "{folder}/broken does not start (exit code 3)"),
     ],
 )
 def test_a_missing_interpreter_is_no_broken_gpu(tmp_path, interpreter, said):
@@ -210,8 +210,8 @@ def test_a_missing_interpreter_is_no_broken_gpu(tmp_path, interpreter, said):
     (tmp_path / "broken").chmod(0o755)
     interpreter, said = (word.format(folder=tmp_path) for word in (interpreter, said))
     done = run_elastic(*ONE_PROCESS, "main.py", PYTHON=interpreter, SLURM_GPUS_ON_NODE="1")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"error: node {socket.gethostname()}: {said}")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: node {socket.gethostname()}: {said}; set PYTHON")
 
 
 # In place of torch: two GPUs, one of which may be broken, and a launcher that only reports.
@@ -315,24 +315,10 @@ def words_of(key):
     return [line.removeprefix("      - ").split(" #")[0] for line in block[1].splitlines()]
 
 
-def test_the_trainjob_is_what_it_should_be():
-    runtime, job = TRAINJOB.split("\n---\n")
-    for part, kind in ((runtime, "TrainingRuntime"), (job, "TrainJob")):
-        assert f"\napiVersion: trainer.kubeflow.org/v1alpha1\nkind: {kind}\n" in f"\n{part}"
-    assert "\n  name: mlstm\n" in runtime
-    assert "\n    name: mlstm\n" in job  # runtimeRef
-    grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", runtime)[1])
-    waits = int(
-        re.search(r"PET_SHUTDOWN_TIMEOUT:-(\d+)", (ROOT / "scripts/elastic.sh").read_text())[1]
-    )
-    assert grace > waits
-    script, arguments = words_of("command")[1], words_of("args")
-    assert (ROOT / script).is_file()
-    (config,) = (word.partition("=")[2] for word in arguments if word.startswith("--config="))
-    assert (ROOT / config).is_file()
-    # Reserved for the controller; the arguments ask for the address that it gives.
-    assert not re.search(r"name: PET_", TRAINJOB)
-    assert "--rdzv-endpoint=$(PET_MASTER_ADDR):$(PET_MASTER_PORT)" in arguments
+def test_a_pod_outlives_the_launcher_that_waits_for_its_ranks():
+    grace = int(re.search(r"terminationGracePeriodSeconds: (\d+)", TRAINJOB)[1])
+    script = (ROOT / "scripts/elastic.sh").read_text()
+    assert grace > int(re.search(r"PET_SHUTDOWN_TIMEOUT:-(\d+)", script)[1])
 
 
 @pytest.mark.slow
@@ -343,6 +329,7 @@ def test_the_trainjobs_command_trains(tmp_path):
     for name, value in (("ADDR", "localhost"), ("PORT", str(free_port()))):
         own = own.replace(f"$(PET_MASTER_{name})", value)
     assert words_of("command") == ["bash", "scripts/elastic.sh"]
+    assert not re.search(r"name: PET_", TRAINJOB)  # reserved for the controller
     pod = {"JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
     process = run_elastic(*own.split(), *small_run(tmp_path / "run", 20), timeout=240, **pod)
     assert process.returncode == 0, process.stderr

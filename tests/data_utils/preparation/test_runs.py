@@ -13,7 +13,6 @@ from data_utils.preparation.runs import (
     Run,
     _finished,
     _write_run,
-    digests_of,
     find_repeats,
     stretches,
 )
@@ -147,10 +146,3 @@ def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
     repeats = [np.array([True, False, False]), np.zeros(0, bool), np.array([False, True])]
     assert list(chain.from_iterable(merged(runs, 3, repeats=repeats))) == [b"b", b"", b"last"]
     assert merged([], 5) == []
-
-
-def test_digests_have_two_halves():
-    digests = digests_of([b"one", b"one", b"two"])
-    assert (digests[0] == digests[1]).all()
-    assert (digests[0] != digests[2]).all()
-    assert (digests[:, 0] != digests[:, 1]).all()

@@ -12,7 +12,6 @@ import pytest
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.preparation import PieceSizes, Preparation
-from data_utils.preparation.runs import _write_run
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
@@ -28,7 +27,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.splits import files_of, make_split, reviews_in, reviews_of, write_texts
+from tests.data_utils.splits import files_of, make_split, reviews_of, write_texts
 from tests.support.folders import contents
 from tests.support.runs import ROOT
 
@@ -54,21 +53,6 @@ def whole(tmp_path, source):
     return tmp_path / "whole"
 
 
-def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path, monkeypatch):
-    """Earlier versions kept a tweet of which the profile leaves nothing."""
-
-    def write_with_an_empty_review(run, reviews, *arguments):
-        reviews.encoded[-1] = b""
-        return _write_run(run, reviews, *arguments)
-
-    monkeypatch.setattr("data_utils.preparation.runs._write_run", write_with_an_empty_review)
-    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "the last"])
-    settings = {"split": (len(TEXTS), 0, 1), "text_profile": "tweet", "keep_order": True}
-    meta = prepare_corpus([path], tmp_path / "out", **settings)
-    assert meta["splits"]["test"]["reviews"] == 1
-    assert reviews_in(tmp_path / "out", "test") == [b""]
-
-
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)
@@ -81,17 +65,8 @@ def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
         assert size["bytes"] == of_bytes["splits"][name]["bytes"]
         assert size["tokens"] == len(corpus.splits[name].tokens) < size["bytes"]
     assert corpus.splits["train"].tokens.dtype == np.uint16
-    assert meta["format_version"] == 2
+    assert (meta["format_version"], of_bytes["format_version"]) == (2, 1)
     assert check_corpus(tmp_path / "out") == meta["splits"]
-
-
-def test_a_corpus_of_bytes_has_no_entries_about_vocabularies(tmp_path, source):
-    meta = prepare_corpus([source], tmp_path / "out", tokenizer="bytes")
-    assert (meta["format_version"], meta["tokenizer"]) == (1, "bytes")
-    assert "tokenizer_sha256" not in meta
-    assert set(meta["splits"]["train"]) == {"reviews", "bytes", "sha256", "offsets_sha256"}
-    expected = {f"{name}.{end}" for name in SPLITS for end in ("bin", "offsets")} | {"meta.json"}
-    assert set(files_of(tmp_path / "out")) == expected
 
 
 def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole):
@@ -209,17 +184,13 @@ def test_a_sample_is_bounded_and_from_all_over():
         assert chosen[-1] >= 4900
 
 
-def test_a_sample_of_everything_and_of_nothing():
+def test_a_sample_of_everything_of_nothing_and_next_to_a_long_review():
     split = make_split([30] * 50)
     assert _sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
     assert len(_sample_reviews(split, 1499, seed=0)) == 49
+    assert len(_sample_reviews(make_split([100_000] + [30] * 1000), 20_000, seed=0)) > 100
     with pytest.raises(InputError, match="too few for one whole review"):
         _sample_reviews(split, 29, seed=0)
-
-
-def test_a_long_review_does_not_use_the_sample_up():
-    split = make_split([100_000] + [30] * 1000)
-    assert len(_sample_reviews(split, 20_000, seed=0)) > 100
 
 
 def test_another_vocabulary_next_to_the_corpus_is_named(whole):

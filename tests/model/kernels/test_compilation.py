@@ -126,25 +126,31 @@ def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch):
-    """A build and its library in a cache; from now on there is no compiler."""
+def build(tmp_path, monkeypatch):
+    """A build that is not yet in its cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("CXX", raising=False)
     source = tmp_path / "window.cpp"
     source.write_text('extern "C" int one() { return 1; }')
-    build = compilation.Build(source, ("-O0",))
+    return compilation.Build(source, ("-O0",))
+
+
+def test_a_cache_that_cannot_be_made_is_done_without(build, tmp_path, monkeypatch):
+    for home in (str(tmp_path), "relative"):  # which XDG does not allow
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("HOME", str(tmp_path / "mlstm_sentiment"))
+        (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
+        assert compilation.load(build).one() == 1
+    assert not Path("relative").exists()
+
+
+@pytest.fixture
+def built(build, tmp_path, monkeypatch):
+    """A build and its library in a cache; from now on there is no compiler."""
+    monkeypatch.delenv("CXX", raising=False)
     compilation._compiled(build)  # without loading it: a test may change the file
     monkeypatch.setenv("PATH", str(tmp_path))
     (library,) = libraries(tmp_path)
     return build, library
-
-
-def test_a_cache_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
-    source = tmp_path / "window.cpp"
-    source.write_text('extern "C" int one() { return 1; }')
-    assert compilation.load(compilation.Build(source, ("-O0",))).one() == 1
 
 
 def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
@@ -203,13 +209,10 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     assert compiled_code._is_whole(library, build.function)
 
 
-def test_a_library_without_our_functions_is_built_again_and_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    source = tmp_path / "window.cpp"
-    source.write_text('extern "C" int one() { return 1; }')
-    compilation._compiled(compilation.Build(source, ("-O0",)))  # of the same name
+def test_a_library_without_our_functions_is_built_again_and_refused(build):
+    compilation._compiled(build)  # of the same name
     with pytest.raises(RuntimeError, match="the compiled library lacks two"):
-        compilation.load(compilation.Build(source, ("-O0",), function="two"))
+        compilation.load(build._replace(function="two"))
 
 
 def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
@@ -226,15 +229,6 @@ def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
     for nothing in ("", "  ", 'g++ "'):
         monkeypatch.setenv("CXX", nothing)
         assert len(compilation._compiler()) == 1
-
-
-def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
-    """The XDG specification says so; it would be another folder in each working directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert compiled_code._cache_folder() == tmp_path / "home/.cache/mlstm_sentiment"
-    assert not (tmp_path / "relative").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")

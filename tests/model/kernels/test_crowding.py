@@ -1,6 +1,5 @@
 """Other programs on our cores are noticed, and waiting threads leave the cores to them."""
 
-import ctypes
 import os
 import sys
 import threading
@@ -100,40 +99,6 @@ def test_crowding_is_noticed_and_forgotten(moved_watch):
     assert watch.passes(1.0, 0.08)  # less than made it one
     assert not watch.passes(1.0, 0.01)
     assert library.asked == [(True, 2), "short", "short", (False, 2)]
-
-
-@pytest.mark.skipif(not crowding.THREADS.is_dir(), reason="the system does not tell")
-def test_time_in_the_queue_is_added_up_over_threads(monkeypatch, tmp_path):
-    assert crowding.queued_seconds() >= 0
-    monkeypatch.setattr(crowding, "THREADS", tmp_path)
-    for name, text in (("1", "7 2000000000 3"), ("2", "7 500000000 3"), ("3", "")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "schedstat").write_text(text)
-    (tmp_path / "ended").mkdir()
-    assert crowding.queued_seconds() == 2.5
-
-
-def short_slices_are_granted():
-    system = os.uname()
-    version = tuple(int(part) for part in system.release.split(".")[:2])
-    return system.sysname == "Linux" and system.machine == "x86_64" and version >= (6, 12)
-
-
-@pytest.mark.skipif(not short_slices_are_granted(), reason="Linux from 6.12 on, x86-64")
-def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(moved_watch):
-    if compilation.window_library() is None:
-        pytest.skip("not compiled")
-    get_attributes, size = 315, 48
-    before, after = (ctypes.create_string_buffer(size) for _ in range(2))
-    system = ctypes.CDLL(None)
-    assert system.syscall(get_attributes, 0, before, size, 0) == 0
-    torch.set_num_threads(2)
-    watch = moved_watch(window_library())
-    assert watch.passes(1.0, 0.5)
-    assert system.syscall(get_attributes, 0, after, size, 0) == 0
-    watch.passes(1.0, 0)  # lets the idle team go
-    assert int.from_bytes(after.raw[24:32], "little") == 100_000
-    assert after.raw[:24] == before.raw[:24]  # policy and nice
 
 
 @pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")

@@ -1,6 +1,5 @@
 """Implementations of the recurrence by name: what they compute, and why some are refused."""
 
-from dataclasses import replace
 from functools import partial
 from typing import get_args
 
@@ -9,8 +8,7 @@ import torch
 
 from mlstm_sentiment.errors import InputError
 from model.inference.weights import load_model
-from model.layers import recurrence
-from model.layers.config import Backend, ModelConfig
+from model.layers.config import Backend
 from model.layers.recurrence import FASTEST_FIRST, REFERENCE, fastest_for, implementation_for, recur
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
@@ -61,23 +59,8 @@ def test_a_name_that_cannot_run_here_is_refused(monkeypatch, backend, dtype, siz
         implementation_for(backend, torch.empty(size, 0, dtype=dtype))
 
 
-def test_without_a_compiler_cpp_is_refused(monkeypatch):
-    monkeypatch.setattr(recurrence, "window_library", lambda: None)
-    candidates = [
-        replace(candidate, takes=lambda w_mh: False) if candidate.name == "cpp" else candidate
-        for candidate in FASTEST_FIRST
-    ]
-    monkeypatch.setattr(recurrence, "FASTEST_FIRST", tuple(candidates))
-    with pytest.raises(InputError, match=r"was not compiled; it needs g\+\+ 11 or clang 14"):
-        implementation_for("cpp", torch.empty(4, 0))
-
-
 def test_a_model_refuses_a_name_when_it_is_loaded():
     with pytest.raises(InputError, match=r"model\.backend triton cannot run here: it needs a CUDA"):
         load_model("tests/fixtures/v1/run", backend="triton", device="cpu")
     loaded = load_model("tests/fixtures/v1/run", backend="torch", device="cpu")
     assert loaded.model.implementation == "plain torch"
-
-
-def test_other_cells_take_the_old_name_of_auto():
-    assert ModelConfig(cell="lstm", backend="fused").backend == "fused"

@@ -103,16 +103,6 @@ def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype, contex
     assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype
 
 
-def test_between_its_layers_the_stream_of_a_transformer_is_fp32():
-    config = ModelConfig(cell="transformer", hidden_size=16, embedding_size=6, layers=2, heads=2)
-    first, last = build_model(config, 1, torch.bfloat16).layers
-    h = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
-    for layer, dtype in ((first, torch.float32), (last, torch.bfloat16)):
-        state = layer.initial_state(2, torch.bfloat16, torch.device("cpu"))
-        h, _ = layer.forward(h, state, layer.prepare_weights(torch.bfloat16))
-        assert h.dtype == dtype
-
-
 def test_a_transformers_matrices_are_drawn_by_their_inputs_and_what_the_stream_adds_up():
     model = peer("transformer", hidden_size=64, layers=3)
     adding = {"attended": 2 * 3, "narrow": 2 * 3}  # two to the stream of each of three layers

@@ -51,12 +51,6 @@ def test_the_intercept_of_a_rare_class_is_found(positive):
     assert chances.mean() == pytest.approx(positive / 200)
 
 
-def test_a_class_without_an_example_has_no_intercept():
-    regression = Regression(1.0, np.ones(1), 0.0, 0.5, True)
-    with pytest.raises(ValueError, match="a class has no example"):
-        refit_intercept(regression, Examples(np.zeros((4, 1)), np.ones(4, dtype=np.int64)))
-
-
 def test_a_known_unit_serves_with_the_fewest_labels():
     """Two labels are too few for the penalised regression, which drops the unit."""
     examples = [make_examples(count, seed) for seed, count in enumerate((400, 80, 400))]

@@ -1,7 +1,5 @@
 """The texts and words that activate a unit most."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -39,14 +37,6 @@ def test_texts_are_the_ends_and_the_surprises():
     assert opposite["highest"][0] == 2
     assert opposite["positive_though_negative"].tolist() == [1]
     assert opposite["negative_though_positive"].tolist() == [2]
-
-
-@pytest.mark.parametrize("polarity", [1, -1])
-def test_a_unit_that_is_never_wrong_has_no_surprises(polarity):
-    values, labels = polarity * np.array([1.5, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 1])
-    kinds = choose_texts(values, labels, polarity, polarity * 2.5)
-    assert len(kinds["positive_though_negative"]) == len(kinds["negative_though_positive"]) == 0
-    assert len(kinds["highest"]) == len(kinds["lowest"]) == 4
 
 
 def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, subwords, tmp_path):
@@ -134,14 +124,6 @@ def test_texts_are_drawn_until_they_hold_the_characters():
     assert len(extremes._sample(texts, rows, 0, 60)) == 6
     assert len(extremes._sample(texts, rows, 0, 9)) == 1
     assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
-
-
-def test_a_long_word_takes_time_in_proportion():
-    """Milliseconds; where its end is looked for from every sign, 10 s."""
-    word = "a" + "!" * 60_000 + "b"
-    began = time.process_time()
-    average_words([extremes.Jump(0, 0, len(word), 1.0)], {0: word})
-    assert time.process_time() - began < 1
 
 
 def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):

@@ -181,21 +181,15 @@ class ReplayedByHand:
 
 
 @pytest.fixture
-def limits():
-    """The limits of the graphs, where a test has its own."""
-    return {}
-
-
-@pytest.fixture
 def capture():
     """How the graphs capture on the CPU."""
     return ReplayedByHand()
 
 
 @pytest.fixture
-def graphs(capture, limits):
+def graphs(capture):
     """Take the way through graphs on the CPU."""
-    graphs = Graphs(capture, **limits)
+    graphs = Graphs(capture)
     with captured_by(graphs):
         yield graphs
 
@@ -204,6 +198,9 @@ def test_graphs_give_what_the_passes_give(graphs, capture):
     first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
     with torch.no_grad():
         second[0].neg_()
+    with without_graphs():
+        results(triton_mlstm, first)
+    assert capture.captured == 0
     for inputs in (first, second, first):
         assert_as_reference(triton_mlstm, inputs, tolerance(torch.float32, 4, 16))
     assert capture.captured == 2  # one window: forward, backward
@@ -264,26 +261,14 @@ def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture
     assert (len(idle), sizes[1]) == (1, 0)
 
 
-def run_lengths(graphs, lengths):
-    """Learn from a window of each of these lengths; return the lengths that stay captured."""
-    for T in lengths:
-        results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
-    return [tensors[0][0][0] for tensors, *_ in graphs.idle]
-
-
-@pytest.mark.parametrize("limits", [{"steady": 3}])
-def test_a_size_that_stays_replaces_the_one_that_is_kept(graphs):
-    """As after a new split of the lanes: what is read from now on must not run without graphs."""
-    assert run_lengths(graphs, [1, 2, 2]) == [1]
-    assert run_lengths(graphs, [1, 2, 2, 2]) == [2]
-
-
-@pytest.mark.parametrize("limits", [{"steady": 1}])
-def test_a_window_of_a_dropped_size_is_freed(graphs):
-    held = triton_mlstm(window_of(*scaled_inputs(torch.float32, 2, 2, 8)))
-    assert run_lengths(graphs, [3]) == [3]
-    del held
-    assert run_lengths(graphs, [3]) == [3]
+def test_a_window_of_a_dropped_size_is_freed(capture):
+    graphs = Graphs(capture, steady=1)
+    with captured_by(graphs):
+        held = [triton_mlstm(window_of(*scaled_inputs(torch.float32, 2, 2, 8)))]
+        for _ in range(2):
+            results(triton_mlstm, scaled_inputs(torch.float32, 3, 2, 8))
+            assert [tensors[0][0][0] for tensors, *_ in graphs.idle] == [3]
+            held.clear()
 
 
 class CountingGraphs(Graphs):
@@ -322,15 +307,6 @@ def test_two_hundred_windows_of_five_splits_hold_one_size_at_a_time():
         assert captured.index(True) < 8
         assert all(captured[8:])
     assert graphs.captured == 5 * 2
-
-
-def test_without_graphs_nothing_is_captured(graphs, capture):
-    inputs = scaled_inputs(torch.float32, 4, 3, 16)
-    with without_graphs():
-        results(triton_mlstm, inputs)
-    assert capture.captured == 0
-    results(triton_mlstm, inputs)
-    assert capture.captured == 2
 
 
 def read(inputs, mode=torch.inference_mode, indices=None):
@@ -385,8 +361,11 @@ def test_results_of_a_read_are_not_written_over_by_the_next(reading):
 
 
 def test_only_a_size_that_comes_again_is_captured_and_it_makes_room(reading, capture):
+    """And neither a short read nor a window with a gradient."""
     for B in (2, 3, 4, 5):
         read(scaled_inputs(torch.float32, 2, B, 3))
+        read(scaled_inputs(torch.float32, 1, 1, 3))
+        results(triton_mlstm, scaled_inputs(torch.float32, 2, 1, 3))
     assert capture.captured == 0
     for B in (2, 2, 2, 3, 3):
         read(scaled_inputs(torch.float32, 2, B, 3))
@@ -405,13 +384,6 @@ def test_featurizing_takes_the_captured_pass_for_texts_of_any_length(reading, ca
     features = features_in_order(model, texts, batch_size=2)
     np.testing.assert_allclose(features, expected, rtol=0, atol=1e-6)
     assert capture.captured == 1  # of two rows
-
-
-def test_a_short_read_and_a_window_with_a_gradient_are_not_captured(reading, capture):
-    for _ in range(3):
-        read(scaled_inputs(torch.float32, 1, 1, 3))
-        results(triton_mlstm, scaled_inputs(torch.float32, 2, 1, 3))
-    assert capture.captured == 0
 
 
 class SharedByThreads(ReplayedByHand):
