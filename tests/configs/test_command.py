@@ -179,15 +179,6 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert line.endswith("; take it away")
 
 
-def test_a_link_to_itself_is_one_line(capsys, tmp_path):
-    loop = tmp_path / "loop.json"
-    loop.symlink_to(loop)
-    with pytest.raises(SystemExit) as end:
-        run(lambda: prepare_output(loop))
-    assert end.value.code == 2
-    assert str(loop) in capsys.readouterr().err.splitlines()[0]
-
-
 @pytest.mark.parametrize(
     "ask", [lambda: np.empty(1 << 60, np.uint8), lambda: torch.empty(1 << 60, dtype=torch.uint8)]
 )

@@ -142,11 +142,15 @@ def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypat
         resolved(folder)
 
 
-def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
+def test_what_is_left_open_is_as_at_the_first_start_whose_config_may_start_another(
+    folder, tmp_path
+):
     saved = load_config(folder / "config.toml")
     run = resolved(folder, *AGAIN, "--data.lanes_per_rank", "7", "--train.precision", "auto")
     assert run.lanes == 5
     assert run.config == saved
+    words = ("--config", str(folder / "config.toml"), "--data.lanes", "5")
+    assert resolved(tmp_path / "new", *words).config.data.shuffle == "even"
 
 
 def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_start(
@@ -313,11 +317,6 @@ def test_settings_that_a_new_run_cannot_have_are_refused(tmp_path, text, words, 
     with pytest.raises(InputError, match=message):
         resolved(tmp_path / "new", "--config", str(config), *words)
     assert not list((tmp_path / "new").glob("*"))
-
-
-def test_the_saved_config_of_a_run_may_start_another(folder, tmp_path):
-    words = ("--config", str(folder / "config.toml"), "--data.lanes", "5")
-    assert resolved(tmp_path / "new", *words).config.data.shuffle == "even"
 
 
 def test_another_setting_is_refused_with_all_that_may_change(folder):

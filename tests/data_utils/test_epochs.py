@@ -138,14 +138,11 @@ def test_reviews_stay_whole_and_the_seed_decides():
     assert len(set(contents)) == 3
 
 
-def test_balanced_lanes_end_together():
+def test_balanced_lanes_end_together_and_each_keeps_the_order_of_the_file_in_its_first_epoch():
     """They differ by the rounding of a lane's last window, or by its part of the last review."""
     for windows in windows_by_epoch(make_epochs(), 2):
         active = [(window.lengths > 0).sum() for window in windows]
         assert active[:-1] == [4] * (len(active) - 1)
-
-
-def test_the_first_epoch_keeps_the_order_of_the_file_within_a_lane():
     tokens, bounds = lanes_of_epoch(0).tokens, lanes_of_epoch(0).bounds
     for begin, end in itertools.pairwise(bounds):
         assert (np.diff(tokens[begin:end].astype(int)) >= 0).all()
@@ -211,7 +208,7 @@ def test_windows_are_those_of_the_lanes_that_read_them(sizes, shards):
         assert reading.lanes.windows_per_epoch == reading.windows_of(number)
 
 
-def test_a_long_run_is_planned_as_fast_as_a_short_one(monkeypatch):
+def test_epochs_are_planned_once_and_many_are_estimated(monkeypatch):
     planned, assign = [], epochs.balanced
     monkeypatch.setattr(
         epochs, "balanced", lambda costs, shards: planned.append(1) or assign(costs, shards)
@@ -219,9 +216,6 @@ def test_a_long_run_is_planned_as_fast_as_a_short_one(monkeypatch):
     clock = TextClock(make_epochs())
     assert clock.epochs(clock.steps(900)) == 900
     assert len(planned) == 1
-
-
-def test_many_epochs_are_estimated():
     clock = TextClock(make_epochs(shuffle="shards", shards=9))
     per_epoch = clock.windows.windows_of(0)
     assert clock.steps(1e6) == pytest.approx(1e6 * per_epoch, rel=0.05)

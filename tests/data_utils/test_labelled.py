@@ -220,13 +220,3 @@ def test_bad_columns_are_refused_with_their_place(tmp_path, row, message):
 def test_bad_keys_are_refused(tmp_path, keys, message):
     with pytest.raises(InputError, match=message):
         read_label_columns([tmp_path / "a.jsonl"], None, keys)
-
-
-def test_columns_share_texts_and_lack_classes_with_a_warning(tmp_path, caplog):
-    train = write(tmp_path / "a.jsonl", [{"text": "x", "a": 1, "b": 1}])
-    test = write(tmp_path / "b.jsonl", [{"text": "x", "a": 1, "b": 0}])
-    read_label_columns([train, test], None, ["a", "b"])
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(warnings) == 2
-    assert warnings[0].endswith("b.jsonl: has no text of 'b'")
-    assert "1 of its 1 texts are in" in warnings[1]

@@ -25,12 +25,17 @@ def test_a_lane_reads_until_its_shard_ends():
     assert shorter_than_a_window[0].active_fraction == 1.0
 
 
-def test_shards_start_at_reviews_and_are_about_equal():
+def test_shards_start_at_reviews_and_strips_are_the_split_in_file_order():
     split = make_split(np.random.default_rng(0).integers(2, 300, size=400))
     bounds = shard_bounds(split, 10)
     assert set(bounds) <= set(split.offsets)
     spans = np.diff(bounds)
     assert np.abs(spans - len(split.tokens) / 10).max() <= 2 * 300
+    split = make_split([30] * 9)
+    strips = cut_strips(split, 4)
+    assert len(strips) == 4
+    np.testing.assert_array_equal(np.concatenate(strips), split.tokens)
+    assert len(cut_strips(split, 100)) == 9
 
 
 def test_later_epochs_permute_shards_by_seed():
@@ -97,14 +102,6 @@ def test_lanes_per_rank_is_resolved_at_the_first_start():
     assert DataConfig(lanes=10).total_lanes(ranks=4) == 10
     assert DataConfig().total_lanes(ranks=4) == 64
     assert DataConfig(lanes=1, window=1, shards=1).total_lanes(ranks=1) == 1
-
-
-def test_strips_are_the_split_in_file_order():
-    split = make_split([30] * 9)
-    strips = cut_strips(split, 4)
-    assert len(strips) == 4
-    np.testing.assert_array_equal(np.concatenate(strips), split.tokens)
-    assert len(cut_strips(split, 100)) == 9
 
 
 def expected_window(stream, index):

@@ -15,7 +15,6 @@ from tests.support.runs import (
     run,
     run_ranks,
     start_anew,
-    trained,
     wait_for,
 )
 from training.runs.rows import read_rows
@@ -80,18 +79,6 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     assert "stopped and saved" in output, output
     done(launch(2, "main.py", "--resume", cut))
     assert rows_of(cut) == rows_of(whole)
-
-
-@pytest.mark.slow
-def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
-    folder = tmp_path / "run"
-    arguments = [
-        word.replace("--data.lanes", "--data.lanes_per_rank")
-        for word in map(str, small_run(folder, 4))
-    ]
-    trained(launch(2, *arguments))
-    assert "lanes = 16" in (folder / "config.toml").read_text()
-    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")

@@ -1,7 +1,6 @@
 """scripts/plan.py as a user runs it."""
 
 import re
-from itertools import product
 
 import pytest
 
@@ -57,7 +56,7 @@ def test_the_table_has_a_row_for_every_number_of_gpus():
     assert [row["gpus"] for row in few["table"]] == [1, 2, 3, 4]  # it has 4 lanes
 
 
-def test_subwords_are_more_characters_than_tokens(pieces):
+def test_subwords_are_more_characters_than_tokens(pieces, tmp_path):
     config = ("--model", ROOT / "configs/cpu_subword_1024.toml", *ISSUE[2:])
     of_bytes, of_pieces = planned(*config), planned(*config, "--corpus", pieces)
     train = read_json(pieces / "meta.json")["splits"]["train"]
@@ -71,6 +70,9 @@ def test_subwords_are_more_characters_than_tokens(pieces):
     assert of_pieces["training_hours"] == pytest.approx(38.3e9 / speed / 3600)
     more = PIECES - 256  # tokens: of each a vector of E, one of H and a bias
     assert of_pieces["parameters"] - of_bytes["parameters"] == more * (128 + 1024 + 1)
+    (tmp_path / "run.toml").write_text("[model]\nvocabulary_size = 4096\n")
+    with pytest.raises(InputError, match=r"4096, so tokens are subwords; .* with --corpus$"):
+        planned("--model", tmp_path / "run.toml", "--cluster", CLUSTER, "--gpus", 1)
 
 
 def test_a_runs_config_sets_model_lanes_window_and_exchange():
@@ -87,14 +89,10 @@ def test_a_runs_config_sets_model_lanes_window_and_exchange():
     ("arguments", "words"),
     [
         (("--model", "big"), "neither a number of units nor"),
-        (("--model", "0"), "model.hidden_size"),
         (("--model", "nowhere.toml"), "no such config"),
-        (("--cluster", "nowhere.toml"), "no such config$"),
         (("--cluster", "h200_node"), r"no such config; did you mean .*/h200_nodes\.toml\?$"),
         (("--characters", "1e308"), "--characters is 1e[+]308; it must be above zero and at most"),
-        (("--gpus", "0"), "gpus"),
         (("--gpus", "1" + "0" * 400), "--gpus is too large a number"),
-        (("--model", "9" * 5000), "neither a number of units nor"),
         (("--lanes-per-gpu", "0"), "--lanes-per-gpu is 0"),
     ],
 )
@@ -103,18 +101,13 @@ def test_nonsense_is_refused(arguments, words):
         planned(*ISSUE, *arguments)
 
 
-def test_subwords_without_a_corpus_are_refused(tmp_path):
-    (tmp_path / "run.toml").write_text("[model]\nvocabulary_size = 4096\n")
-    with pytest.raises(InputError, match=r"4096, so tokens are subwords; .* with --corpus$"):
-        planned("--model", tmp_path / "run.toml", "--cluster", CLUSTER, "--gpus", 1)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
         ("gpus = 8", "gpu = 8", r"unknown key nodes\[0\].gpu; did you mean gpus"),
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
-        ("gpus = 8", 'gpus = "many"', "it must be a whole number"),
+        ("gpus = 8", "gpus = 0", "gpus is 0"),
+        ("bytes_per_second = ", "bytes_per_second = -", "bytes_per_second is -"),
         ("[network]", '[network]\nring = "tree"', "ring is 'tree'; it must be one of"),
         ("[network]", "[net]", "unknown key net"),
         ("[[nodes]]", "[nodes]", "nodes is .*; it must be a list, each a section"),
@@ -126,33 +119,6 @@ def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
     (tmp_path / "cluster.toml").write_text(text.replace(old, new))
     with pytest.raises(InputError, match=words):
         planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
-
-
-EVERY_NUMBER = (
-    CLUSTER.read_text().replace(
-        "\n[[nodes]]", "jitter = 0.0\ncheckpoint_bytes_per_second = 1e9\n[[nodes]]"
-    )
-    + "latency_seconds = 0.0\n"
-)
-
-
-def keys_of(pattern):
-    return re.findall(rf"^({pattern}) = [\d.]", EVERY_NUMBER, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *product(keys_of(r"\w+"), ["-0.1", "1e308", 10**30]),
-        *product(keys_of(r"\w+_per_second"), ["1e-308"]),
-        ("gpus", "0"),
-    ],
-)
-def test_every_number_of_a_cluster_has_its_bounds(tmp_path, key, value):
-    path = tmp_path / "cluster.toml"
-    path.write_text(re.sub(rf"(?m)^{key} = [\d.e-]+", f"{key} = {value}", EVERY_NUMBER))
-    with pytest.raises(InputError, match=rf"cluster\.toml: .*{key} is "):
-        planned("--model", 64, "--cluster", path)
 
 
 def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up_for_one():

@@ -290,16 +290,13 @@ def test_what_is_written_as_advised_is_a_network(fault, tmp_path):
     assert Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH).steps > 0
 
 
-def test_a_job_has_the_slowest_link_of_its_nodes_alone():
+def test_a_job_has_the_slowest_link_of_its_nodes_and_exchanges_among_the_gpus_it_takes():
     slow, fast = node(1e13), replace(node(2e13), link_bytes_per_second=3e10)
     network = NetworkConfig(name="wire", bytes_per_second=1e9)
     for nodes, of_one in (((slow, fast), 1e10), ((fast, slow), 3e10)):
         mixed = ClusterConfig(name="mixed", nodes=nodes, network=network)
         links = [mixed.fabric(mixed.first_gpus(gpus), 1e9).link_bytes_per_second for gpus in (1, 2)]
         assert links == [of_one, 1e10]
-
-
-def test_a_job_that_takes_a_few_gpus_of_a_large_node_exchanges_among_those():
     large = replace(node(2e13), gpus=8)
     network = NetworkConfig(name="wire", bytes_per_second=1e9, ring="nodes")
     mixed = ClusterConfig(name="mixed", nodes=(replace(large, gpus=4), large), network=network)

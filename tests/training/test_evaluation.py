@@ -163,12 +163,3 @@ def test_no_lanes_and_texts_of_which_nothing_is_left_are_refused(small_model, sm
         score_split(as_loaded(small_model), nothing, reset="review")
     with pytest.raises(InputError, match="--lanes is 0"):
         score_split(as_loaded(small_model), small_split, lanes=0)
-
-
-@pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
-def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
-    """Short strips read more than the split; reviews without their first token read less."""
-    counts = []
-    score_split(as_loaded(small_model), small_split, **options, advance=counts.append)
-    assert sum(counts) == pytest.approx(len(small_split.tokens))
-    assert len(counts) > 1

@@ -94,7 +94,7 @@ def test_no_window_beyond_the_last_is_made(small_split, first):
     assert lanes.indices == list(range(first, 3))
 
 
-def test_an_error_in_the_thread_is_raised_by_the_step(small_split):
+def test_an_error_in_the_thread_is_raised_by_the_step_and_no_thread_outlives_the_feed(small_split):
     class Broken:
         def __getitem__(self, index):
             raise OSError(5, "Input/output error")
@@ -104,9 +104,6 @@ def test_an_error_in_the_thread_is_raised_by_the_step(small_split):
         pytest.raises(OSError, match="Input/output"),
     ):
         prefetcher.next()
-
-
-def test_no_thread_outlives_the_feed(small_split):
     with Prefetcher(Lanes(small_split, lanes=4, window=16), CPU, 0, 9) as prefetcher:
         prefetcher.next()
     assert not [t for t in prefetcher.thread._threads if t.is_alive()]

@@ -17,13 +17,10 @@ def split_of(text):
     return Split(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
 
 
-def test_unigrams_are_counted_in_one_split_and_scored_on_another():
+def test_unigrams_are_counted_in_one_split_and_scored_on_another_per_byte(subword_split):
     train, valid = split_of(b"a" * 744 + b"b" * 0), split_of(b"aab")
     expected = (2 * -np.log2(745 / 1000) - np.log2(1 / 1000)) / 3  # every byte is counted once more
     assert Baselines.of(train, valid).unigrams == pytest.approx(expected)
-
-
-def test_subword_tokens_are_counted_and_their_bytes_divide(subword_split):
     counts = np.bincount(subword_split.tokens, minlength=400) + 1
     costs = -np.log2(counts / counts.sum())[subword_split.tokens]
     characters = subword_split.tokenizer.count_bytes(subword_split.tokens)

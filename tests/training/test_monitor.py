@@ -80,13 +80,10 @@ def test_the_mean_and_the_last_state_of_a_model_differ(sets):
     assert row["probe_accuracy"] != row["probe_last_accuracy"]
 
 
-def test_no_more_texts_are_read_than_asked_for(sets):
+def test_no_more_texts_than_asked_for_are_read_and_two_classes_are_needed(sets, tmp_path):
     probe = read_probe(sets, most=20)
     assert [len(part.texts) for part in (probe.train, probe.val)] == [20, 20]
     assert probe.train.texts == read_probe(sets, most=20).train.texts
-
-
-def test_a_probe_needs_two_classes(tmp_path, sets):
     three = write_set(tmp_path / "three.csv", ["a", "b", "c"], [0, 1, 2])
     with pytest.raises(InputError, match=r"three\.csv: has 3 classes"):
         read_probe([three, three])

@@ -67,30 +67,6 @@ def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
         assert row["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
 
 
-def test_the_rate_falls_with_the_lanes_that_read():
-    trainer = make_trainer(name="sgd", clip_norm=None, lr=0.25)
-    before = [p.detach().double() for p in trainer.model.parameters()]
-    trainer.train(as_batch(make_window(lengths=(6, 3, 0), active_fraction=2 / 3), CPU))
-    for old, new in zip(before, trainer.model.parameters(), strict=True):
-        expected = old - 0.25 * 2 / 3 * new.grad.double()
-        torch.testing.assert_close(new.detach().double(), expected, rtol=1e-6, atol=1e-7)
-    assert trainer.close_row()["learning_rate"] == trainer.schedule.rate(0)  # that of the schedule
-
-
-def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
-    trainer = make_trainer(name="sgd", clip_norm=None, lr=1e-12)  # the weights stay
-    reference = copy.deepcopy(trainer.model)
-    windows = [make_window(), make_window(lengths=(6, 0, 0), seed=1, active_fraction=1 / 3)]
-    for window in windows:
-        trainer.train(as_batch(window, CPU))
-    full, few = (nats_by_hand(reference, window) for window in windows)
-    (full.sum() / 18 * 0.9 + few[0].sum() / 18).backward()
-    (optimizer,) = trainer.optimizers
-    for weight, by_hand in zip(trainer.model.parameters(), reference.parameters(), strict=True):
-        momentum = optimizer.state[weight]["momentum_buffer"]
-        torch.testing.assert_close(momentum, by_hand.grad, rtol=1e-5, atol=1e-7)
-
-
 @pytest.mark.parametrize(
     ("rank", "ranks", "own"), [(0, 2, 1.0), (1, 2, 2.0), (0, 3, 3.0), (1, 3, 0.0), (0, 1, 3.0)]
 )

@@ -24,12 +24,14 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.folders import contents
+from tests.support.runs import assert_refused
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment, plots
 from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accuracy, tfidf_accuracy
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression
+from transfer.task import check_seeds
 from transfer.unit_auc import per_unit_auc
 
 
@@ -54,15 +56,6 @@ def transferred(loaded, sets, tmp_path_factory):
     """The results of a transfer and their folder; only to be read."""
     folder = tmp_path_factory.mktemp("transferred") / "out"
     return run_transfer(loaded, sets, folder), folder
-
-
-def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
-    with (
-        experiment.only_writer_of(tmp_path / "out"),
-        pytest.raises(InputError, match="out: another command is writing its results here"),
-    ):
-        run_transfer(loaded, sets, tmp_path / "out")
-    assert not any(contents(tmp_path / "out"))
 
 
 def test_everything_a_reader_needs_is_written(transferred):
@@ -277,11 +270,16 @@ def test_what_a_bag_of_words_distinguishes(train, test, accuracy):
     assert tfidf_accuracy(train, train, test) == pytest.approx(accuracy)
 
 
-def test_a_word_that_is_repeated_counts_little_more():
+def test_what_a_baseline_counts():
     vectorizer = bag_of_words()
     (row,) = vectorizer.fit_transform(["so so so fine"]).toarray()
     so, fine = (row[vectorizer.vocabulary_[word]] for word in ("so", "fine"))
     assert so / fine == pytest.approx(1 + np.log(3))
+    texts, labels = ["good good", "good", "bad", "bad so"], np.array([1, 1, 0, 0])
+    features = CountVectorizer(binary=True).fit(texts)
+    fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
+    good = fitted.ratios_[features.vocabulary_["good"]]
+    assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -294,9 +292,28 @@ def test_a_baseline_learns_what_its_features_can_tell(name):
     assert fit_baseline(BASELINES[name], more, more).choices(more.texts[:3]).tolist() == [0, 1, 2]
 
 
-def test_ratios_of_counts_are_those_of_naive_bayes():
-    texts, labels = ["good good", "good", "bad", "bad so"], np.array([1, 1, 0, 0])
-    features = CountVectorizer(binary=True).fit(texts)
-    fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
-    good = fitted.ratios_[features.vocabulary_["good"]]
-    assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
+def test_the_last_draw_may_have_the_largest_seed():
+    check_seeds(2**32 - 3, 3)
+    LogisticRegression(random_state=2**32 - 1).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InputError, match=f"--seed {2**32 - 3}: with 4 draws"):
+        check_seeds(2**32 - 3, 4)
+    for seed in (-1, 2**32):
+        with pytest.raises(InputError, match=f"--seed {seed}: it must be between 0 and 2"):
+            check_seeds(seed, 1)
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        ("neuron", ["--draws", "1", "--untrained", "2"], "with 2 draws"),
+        ("neuron", ["--draws", "3", "--untrained", "1"], "with 3 draws"),
+        ("transfer", ["--untrained", "2"], "with 2 draws"),
+    ],
+)
+def test_commands_refuse_before_anything_is_read(script, options, words, tmp_path, run_here):
+    """There is no model and no text; reading them would be another error."""
+    names = ("model", "train", "val", "test", "output")
+    files = [word for name in names for word in (f"--{name}", tmp_path / name)]
+    process = run_here(f"scripts/{script}.py", *files, "--seed", str(2**32 - 1), *options)
+    assert_refused(process, "--seed 4294967295", words)
+    assert not list(tmp_path.iterdir())

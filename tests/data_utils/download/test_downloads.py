@@ -91,13 +91,6 @@ def test_a_silent_server_is_given_up(tmp_path, monkeypatch):
     assert names(tmp_path) == []
 
 
-@pytest.mark.parametrize("largest_file", [200_000], indirect=True)
-def test_a_full_disk_leaves_no_file(tmp_path, largest_file):
-    with served(CONTENT) as site, pytest.raises(OSError, match=r"File too large.*reviews\.gz"):
-        download(site, tmp_path)
-    assert names(tmp_path) == []
-
-
 def test_interrupted_by_the_user_and_run_again(tmp_path):
     command = ("scripts/download_data.py", "amazon:Baby", "--output", tmp_path)
     folder = tmp_path / "amazon_2014"
@@ -124,15 +117,6 @@ def test_the_script_refuses_in_one_line(tmp_path, run_here):
         process = run_here(*command, "--mirror", site.address)
     assert_refused(process, "not the published file", SHA256, "train_binary_sent.csv")
     assert names(tmp_path / "data" / "sst") == []
-
-
-@pytest.mark.parametrize("name", ["data", "data/sst"])
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, name, run_here):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("mine")
-    process = run_here("scripts/download_data.py", "sst", "--output", tmp_path / "data")
-    assert_refused(process, f"{tmp_path / name}: is a file; name a folder")
-    assert (tmp_path / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize(

@@ -156,18 +156,6 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, sou
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
-    settings = {"pieces": MANY_BLOCKS, "keep_order": True, "split": (1, 0, 0)}
-    interrupt_while_sorting(source, tmp_path / "out", **settings)
-    unfinish(tmp_path / "out.partial" / "blocks", 4)
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source], tmp_path / "out", **settings)
-    reviews = reviews_in(tmp_path / "out")
-    finished = sum(b"review" in review for review in reviews)
-    assert 0 < finished < len(TEXTS)
-    assert all(b"REVIEW" in review for review in reviews[finished:])
-
-
 def interrupt_while_sorting(source, output, **settings):
     with interrupted_at("records;"):  # the report on the reading, which comes before the sorting
         prepare_corpus([source], output, **settings)

@@ -66,19 +66,6 @@ def test_features_are_pooled_over_every_byte(
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
-@pytest.mark.parametrize("state", ["cell", "hidden"])
-def test_pooled_features_do_not_depend_on_batch_or_order(small_model, sequences, pooling, state):
-    kind = FeatureKind(pooling=pooling, state=state)
-    base = features_in_order(small_model, sequences, kind=kind, batch_size=1)
-    order = [4, 2, 0, 5, 1, 3]
-    for batch_size in (2, 3, 6):
-        shuffled = features_in_order(
-            small_model, [sequences[i] for i in order], kind=kind, batch_size=batch_size
-        )
-        assert np.abs(shuffled - base[order]).max() <= 1e-5 * np.abs(base).max()
-
-
-@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
 def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
     sequences = [np.zeros(0, np.uint8), np.frombuffer(text_profile("raw").encode("good"), np.uint8)]
     kind = FeatureKind(pooling=pooling)
@@ -228,20 +215,9 @@ def test_many_bytes_are_counted_in_double_precision():
     assert mean_of(one.expand(2**24), one, one, one) == 1
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
-def test_features_are_pooled_on_the_device_of_the_model(pooling):
-    meta = torch.device("meta")
-    pool = Pool(pooling, 2, 3, meta)
-    pool.add(torch.ones(4, 2, 3, device=meta))
-    assert pool.features().device == meta
-
-
-def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():
-    assert preset("papers", units=[], tanh=None) == {**_PRESETS["papers"], "units": []}
-
-
-def test_a_kind_has_one_spelling():
+def test_a_kind_has_one_spelling_and_what_stands_next_to_a_preset_wins():
     assert FeatureKind(pooling=["last"]) == FeatureKind()
     assert FeatureKind(pooling=["mean"]).pooling == "mean"
     listed, tupled = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
     assert repr(listed) == repr(tupled)
+    assert preset("papers", units=[], tanh=None) == {**_PRESETS["papers"], "units": []}

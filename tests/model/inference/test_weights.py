@@ -39,11 +39,8 @@ def test_round_trip_is_exact(folder, small_model):
         assert torch.equal(value, loaded.model.state_dict()[key])
 
 
-def test_a_run_directory_can_be_given_as_a_model(folder):
+def test_a_run_directory_can_be_given_as_a_model_or_its_newest_checkpoint_is_named(folder):
     assert find_model(folder.parent) == folder
-
-
-def test_of_a_run_that_was_not_evaluated_the_newest_checkpoint_is_named(folder):
     run = folder.parent
     for name in ("step-00000004", "step-00000012", ".step-00000016.partial"):
         shutil.copytree(folder, run / "checkpoint" / name)
@@ -56,14 +53,11 @@ def test_of_a_run_that_was_not_evaluated_the_newest_checkpoint_is_named(folder):
     assert find_model(run / "checkpoint" / "step-00000012")
 
 
-def test_a_name_that_does_not_exist_is_an_error(tmp_path):
+def test_a_name_that_does_not_exist_is_an_error_and_shipped_models_go_by_their_bare_name(tmp_path):
     with pytest.raises(InputError, match="neither a model directory"):
         load_model(tmp_path / "nowhere")
     with pytest.raises(InputError, match="nor a shipped model"):
         load_model("no-such-model")
-
-
-def test_shipped_models_go_by_their_bare_name():
     (alias, name), *_ = ALIASES.items()
     assert find_model(alias) == find_model(name) == SHIPPED_MODELS / name
     with pytest.raises(InputError, match="neither a model directory"):
@@ -103,16 +97,10 @@ def change(folder, **updates):
             {"architecture": {"hidden_size": 13}},
             r"is \[256, 12\], but the description asks for \[256, 13\]",
         ),
-        ({"format_version": True}, "has no format_version"),
         ({"quantized": "no"}, "quantized is 'no'; it must be true or false"),
         ({"provenance": ["me"]}, r"provenance is \['me'\]"),
         ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
-        ({"architecture": {"hidden_size": 12.0}}, "model.hidden_size is 12.0"),
         ({"architecture": {"hidden_size": 2**31}}, "hidden_size is 2147483648; .* to 1,048,576"),
-        ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* from 1 to 1,024"),
-        ({"architecture": {"layers": True}}, "model.layers is True"),
-        ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
-        ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
         (
             {"architecture": {"cell": "rnn"}},
             "model.cell is 'rnn'; known: mlstm, lstm, gru, transformer",
@@ -121,14 +109,12 @@ def change(folder, **updates):
             {"architecture": {"cell": "mlstm_ngrams", "ngram_length": 6, "ngram_buckets": 16384}},
             "config.json: architecture has unknown keys .*ngram_buckets",
         ),
-        ({"architecture": {"cell": ["mlstm_words"]}}, r"model.cell is \['mlstm_words'\]; known"),
         ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
         ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
         (
             {"architecture": {"cell": "transformer", "heads": 5, "context": 4}},
             "model.hidden_size is 12; a transformer of 5 heads needs a multiple of 10",
         ),
-        ({"architecture": {"colour": "red"}}, "unknown keys"),
     ],
 )
 def test_descriptions_that_do_not_fit(folder, updates, message):

@@ -123,17 +123,13 @@ def test_the_gradient_of_only_one_output(kernel, used):
     assert_near(gradients(kernel.run, inputs), expected, kernel.tolerance(4, 34))
 
 
-def test_strided_inputs(kernel):
+def test_strided_inputs_and_gradients(kernel):
     x_proj, h, c, w_mh, w_h, b = scaled_inputs(kernel.dtype, 4, 6, 32)
     strided_state = h.t().contiguous().t(), c.repeat(1, 2)[:, :32]
     strided = (w_mh.t().contiguous().t(), w_h.repeat(1, 2)[:, :32], b)
     batch_first = x_proj.transpose(0, 1).contiguous().transpose(0, 1)
     expected = outputs_of(kernel.run, [x_proj, h, c, w_mh, w_h, b])
     assert_equal(outputs_of(kernel.run, [batch_first, *strided_state, *strided]), expected)
-
-
-def test_strided_gradients(kernel):
-    """A loss on transposed outputs sends back gradients that are dense but not contiguous."""
     inputs = scaled_inputs(kernel.dtype, 4, 6, 32)
     places = torch.arange(32 * 6).view(32, 6)
 
@@ -207,7 +203,7 @@ def test_calls_from_several_threads_at_once(kernel):
                 assert_equal(actual, expected)
 
 
-def test_backward_twice(kernel):
+def test_backward_twice_and_not_through_gradients(kernel):
     inputs = scaled_inputs(kernel.dtype, 40, 70, 64)
     loss = kernel.run(window_of(*inputs))[0].square().sum()
     once = torch.autograd.grad(loss, inputs, retain_graph=True)
@@ -215,10 +211,6 @@ def test_backward_twice(kernel):
     assert_equal(torch.autograd.grad(loss, inputs), once)
     with pytest.raises(RuntimeError, match="second time"):
         torch.autograd.grad(loss, inputs)
-
-
-def test_gradients_have_no_gradient(kernel):
-    """Second derivatives exist only in the reference; kernels refuse them."""
     inputs = scaled_inputs(kernel.dtype, 3, 2, 32)
     loss = kernel.run(window_of(*inputs))[0].square().sum()
     gradients = torch.autograd.grad(loss, inputs, create_graph=True)

@@ -1,15 +1,13 @@
 """Other programs on our cores are noticed, and waiting threads leave the cores to them."""
 
-import os
 import sys
 import threading
-import time
 from functools import partial
 
 import pytest
 import torch
 
-from model.kernels import compilation, crowding
+from model.kernels import crowding
 from model.kernels.compilation import window_library
 from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import fused_mlstm
@@ -99,33 +97,6 @@ def test_crowding_is_noticed_and_forgotten(moved_watch):
     assert watch.passes(1.0, 0.08)  # less than made it one
     assert not watch.passes(1.0, 0.01)
     assert library.asked == [(True, 2), "short", "short", (False, 2)]
-
-
-@pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")
-def test_openmp_polls_for_less_time_while_there_is_an_idle_team(moved_watch):
-    if compilation.window_library() is None:
-        pytest.skip("not compiled")
-    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-        pytest.skip("somebody has said how long it polls")
-    torch.set_num_threads(2)
-
-    def polling():
-        values, seconds = torch.ones(1 << 20), time.process_time()
-        for _ in range(8):
-            values.sum()
-            time.sleep(0.03)
-        return time.process_time() - seconds
-
-    watch = moved_watch(window_library(), crowding.affine_cores())
-    for queued in (0.5, 0):  # another test may have met a crowded machine
-        watch.passes(1.0, queued)
-    polling()
-    alone = polling()
-    assert watch.passes(1.0, 0.5)
-    time.sleep(0.05)
-    crowded = polling()
-    assert not watch.passes(1.0, 0)
-    assert crowded < alone / 2
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
     assert again.shape == (size // 8, 2)
 
 
-def test_little_more_is_idle_than_was_in_use_at_once(pool):
+def test_idle_memory_is_little_more_than_was_used_and_none_that_is_much_too_large_is_reused(pool):
     size = SMALLEST
     held = [pool.empty(size, dtype=torch.uint8) for _ in range(5)]
     del held
@@ -94,9 +94,6 @@ def test_little_more_is_idle_than_was_in_use_at_once(pool):
     pool.empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
     assert sum(block.numel() for block in pool.idle) == 6 * size  # at most 1.25 times 5 sizes
     assert pool.used == 0
-
-
-def test_memory_that_is_much_too_large_is_not_reused(pool):
     pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
     tensor = pool.empty(2 * SMALLEST, dtype=torch.uint8)
     assert tensor.untyped_storage().nbytes() == 2 * SMALLEST

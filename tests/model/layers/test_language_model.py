@@ -102,7 +102,7 @@ def test_every_parameter_learns(cell):
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_an_mlstm_starts_uniform_and_the_gain_is_the_norm():
+def test_an_mlstm_starts_uniform_the_gain_is_the_norm_and_global_generators_stay(monkeypatch):
     H = 16
     layer = build_model(ModelConfig(hidden_size=H, embedding_size=8), seed=1).layers[0]
     for drawn in (layer.w_x, layer.w_mx, layer.b, layer.w_mh, *layer.w_h.split(H)):
@@ -110,6 +110,12 @@ def test_an_mlstm_starts_uniform_and_the_gain_is_the_norm():
     for name in ("x", "h", "mx", "mh"):
         gain, weight = layer.get_parameter(f"g_{name}"), layer.get_parameter(f"w_{name}")
         torch.testing.assert_close(gain, weight.norm(dim=1))
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
+    build_model(ModelConfig(hidden_size=6), seed=9)
+    assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize("cell", get_args(Cell))
@@ -122,15 +128,6 @@ def test_a_model_made_directly_has_the_weights_that_its_seed_draws(cell):
         assert torch.equal(direct[name], value), name
     other = build_model(config, seed=8).state_dict()
     assert not torch.equal(other["embedding.weight"], direct["embedding.weight"])
-
-
-def test_building_does_not_change_the_global_generators(monkeypatch):
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
-    build_model(ModelConfig(hidden_size=6), seed=9)
-    assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru"])

@@ -1,6 +1,7 @@
 """NVIDIA's apex, with stand-ins: how it is called, and how it is recognised."""
 
 import sys
+from types import MappingProxyType
 
 import pytest
 import torch
@@ -15,7 +16,11 @@ from training.runs.checkpoint_store import flatten_optimizers, restore_optimizer
 
 
 class Fused(torch.optim.Optimizer):
-    """State as NVIDIA/apex's fused_adam.py and fused_lamb.py have it; the update is simpler."""
+    """Settings and state as in NVIDIA/apex's fused_adam.py and fused_lamb.py; a simpler update."""
+
+    def __init__(self, params, **settings):
+        assert settings.keys() <= self.SETTINGS.keys()
+        super().__init__(params, self.SETTINGS | settings)
 
     def step(self):
         for group in self.param_groups:
@@ -30,33 +35,19 @@ class Fused(torch.optim.Optimizer):
 
 
 class FusedAdam(Fused):
-    """Takes the arguments of apex's."""
-
-    def __init__(
-        self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-8,
-        adam_w_mode=True, weight_decay=0.0, amsgrad=False, set_grad_none=True,
-        capturable=False, master_weights=False,
-    ):  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps,
-            "weight_decay": weight_decay,
-        })  # fmt: skip
-        self.adam_w_mode = adam_w_mode
+    SETTINGS = MappingProxyType({
+        "lr": 1e-3, "bias_correction": True, "betas": (0.9, 0.999), "eps": 1e-8,
+        "adam_w_mode": True, "weight_decay": 0.0, "amsgrad": False, "set_grad_none": True,
+        "capturable": False, "master_weights": False,
+    })  # fmt: skip
 
 
 class FusedLAMB(Fused):
-    """Takes the arguments of apex's."""
-
-    def __init__(
-        self, params, lr=1e-3, bias_correction=True, betas=(0.9, 0.999), eps=1e-6,
-        weight_decay=0.01, amsgrad=False, adam_w_mode=True, grad_averaging=True,
-        set_grad_none=True, max_grad_norm=1.0, use_nvlamb=False,
-    ):  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "bias_correction": bias_correction, "betas": betas, "eps": eps,
-            "weight_decay": weight_decay, "max_grad_norm": max_grad_norm,
-        })  # fmt: skip
-        self.adam_w_mode, self.use_nvlamb = adam_w_mode, use_nvlamb
+    SETTINGS = MappingProxyType({
+        "lr": 1e-3, "bias_correction": True, "betas": (0.9, 0.999), "eps": 1e-6,
+        "weight_decay": 0.01, "amsgrad": False, "adam_w_mode": True, "grad_averaging": True,
+        "set_grad_none": True, "max_grad_norm": 1.0, "use_nvlamb": False,
+    })  # fmt: skip
 
 
 @pytest.fixture
@@ -102,12 +93,12 @@ def test_apex_updates_if_it_is_asked_for(install, model, name):
         assert type(optimizer).__name__ == "FusedLAMB"
         assert (group["bias_correction"], group["eps"]) == (False, 1e-6)
         assert group["max_grad_norm"] == float("inf")
-        assert optimizer.use_nvlamb
-        assert optimizer.adam_w_mode
+        assert group["use_nvlamb"]
+        assert group["adam_w_mode"]
     else:  # as torch's: bias corrected, epsilon of 1e-8; only adamw decays apart from the gradient
         assert type(optimizer).__name__ == "FusedAdam"
         assert (group["bias_correction"], group["eps"]) == (True, 1e-8)
-        assert optimizer.adam_w_mode == (name == "adamw")
+        assert group["adam_w_mode"] == (name == "adamw")
 
 
 @pytest.mark.parametrize("fused", ["auto", "torch"])

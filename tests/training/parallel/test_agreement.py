@@ -70,27 +70,6 @@ def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monke
     assert agreed_muon_dtype(among(1, other), torch.float16) == torch.float32  # on a CPU
 
 
-@pytest.mark.parametrize(
-    ("capability", "other", "expected"),
-    [((7, 0), True, torch.float16), ((9, 0), True, torch.float16), ((7, 0), False, torch.float32),
-     ((6, 1), True, torch.float32)],
-)  # fmt: skip
-def test_muon_is_in_fp16_if_training_is_and_every_gpu_is_fast(
-    monkeypatch, capability, other, expected
-):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    tensor = torch.tensor
-    monkeypatch.setattr(torch, "tensor", lambda value, **_: tensor(value))
-
-    class Gpus(World):
-        def gather(self, own):
-            return torch.stack([own, tensor(other)])
-
-    gpus = Gpus(0, 2, torch.device("cuda", 0))
-    assert agreed_muon_dtype(gpus, torch.float16) == expected
-    assert agreed_muon_dtype(gpus, torch.float32) == torch.float32
-
-
 def digests_of(facts):
     world = among(0)
     seen = []

@@ -31,12 +31,9 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
     assert signal.getsignal(number) == before
 
 
-def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
+def test_who_stops_with_a_peer_or_at_a_time_limit_asks_to_be_started_again(monkeypatch):
     with StopRequest() as stop:
         assert stop.exit_code == os.EX_TEMPFAIL
-
-
-def test_signals_of_a_time_limit_may_come_again_and_again(monkeypatch):
     monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", -1.0)
     with StopRequest() as stop:
         for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGXCPU):

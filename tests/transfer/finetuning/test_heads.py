@@ -101,15 +101,12 @@ def test_heads_have_masks_of_their_own_in_training_only():
     assert (first != second).any()
 
 
-def test_a_unit_that_never_moves_is_no_division_by_zero():
+def test_heads_begin_from_their_seed_and_no_unit_is_divided_by_zero(monkeypatch):
     heads = build_heads(HeadsConfig(), 3, 2, seed=0)
     heads.standardize_by(torch.tensor([[1.0, 5.0, 0.0], [3.0, 5.0, 4.0]]))
     assert heads.scale.tolist() == pytest.approx([1.0, 0.01, 2.0])
     heads.standardize_by(torch.ones(3, 3))
     assert heads.scale.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_a_seed_gives_the_same_heads_and_leaves_the_callers_random_numbers(monkeypatch):
     monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
     before = torch.get_rng_state()
     first, again, other = (build_heads(CONFIG, 12, 3, seed).heads.weight for seed in (1, 1, 2))

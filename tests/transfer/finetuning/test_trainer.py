@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 from torch.nn.functional import cross_entropy
 
 from mlstm_sentiment.errors import InputError
@@ -18,6 +19,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
+from transfer.finetuning.trainer import POOL, batches_per_epoch, epoch_batches, head_loss
 from transfer.metrics import metrics_of
 from transfer.thresholds import choose_threshold
 
@@ -43,11 +45,17 @@ def changes(tuner, steps=1):
     return {name: float((p.detach() - before[name]).abs().max()) for name, p in named.items()}
 
 
-def test_frozen_only_the_heads_learn(small_model, tmp_path):
+def test_frozen_only_the_heads_learn_at_rates_that_rise_and_fall(small_model, tmp_path):
     moved = changes(finetuner(small_model, tmp_path, freeze=True, hidden_layers=(5,)))
     assert {name for name, change in moved.items() if change} == {
         name for name in moved if name.startswith("heads.")
     }
+    tuner = finetuner(small_model, tmp_path, freeze=True, head_lr=1.0, epochs=2, warmup=0.5)
+    rates = []
+    for _ in range(6):  # three batches an epoch
+        tuner.step(np.arange(8))
+        rates.append(tuner.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
 
 
 @pytest.mark.parametrize("lm_weight", [0.0, 0.02])
@@ -75,15 +83,6 @@ def test_the_model_learns_at_a_fraction_of_the_heads_rate(small_model, tmp_path)
     assert moved["heads.heads.weight"] == pytest.approx(1e-2, rel=1e-3)
     assert moved["model.layers.0.w_h"] == pytest.approx(1e-3, rel=1e-2)
     assert moved["model.embedding.weight"] == pytest.approx(1e-3, rel=1e-2)
-
-
-def test_rates_rise_in_the_warmup_and_fall_to_zero_over_all_epochs(small_model, tmp_path):
-    tuner = finetuner(small_model, tmp_path, freeze=True, head_lr=1.0, epochs=2, warmup=0.5)
-    rates = []
-    for _ in range(6):  # three batches an epoch
-        tuner.step(np.arange(8))
-        rates.append(tuner.optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
 
 
 def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
@@ -260,3 +259,39 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         FinetuningConfig(**settings)
+
+
+LENGTHS = np.random.default_rng(0).integers(1, 200, size=1003)  # of texts
+
+
+def test_every_text_is_in_one_batch_with_like_lengths_in_a_random_place():
+    batches = epoch_batches(LENGTHS, 8, seed=1, epoch=0)
+    assert sorted(np.concatenate(batches)) == list(range(1003))
+    assert len(batches) == batches_per_epoch(1003, 8)
+    assert sorted(map(len, batches))[:2] == [3, 8]
+    batches = epoch_batches(LENGTHS, 8, seed=1, epoch=0)
+    spread = [LENGTHS[batch].max() - LENGTHS[batch].min() for batch in batches if len(batch) == 8]
+    assert np.median(spread) <= 3 * 200 / POOL
+    means = [LENGTHS[batch].mean() for batch in batches]
+    assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.3
+
+
+LOGITS = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 2, 3)))  # B, K, C
+SINGLE = np.array([0, 2, 2, 1, 2, 0, 2])
+SEVERAL = (np.random.default_rng(1).random((7, 3)) > 0.6).astype(np.int64)
+
+
+def test_exclusive_classes_share_a_softmax():
+    each = [log_loss(SINGLE, LOGITS[:, k].softmax(-1).numpy()) for k in range(2)]
+    loss = head_loss(LOGITS, torch.from_numpy(SINGLE))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)
+
+
+def test_classes_that_do_not_exclude_each_other_have_their_own_loss():
+    each = [
+        log_loss(SEVERAL[:, c], LOGITS[:, k, c].sigmoid().numpy(), labels=[0, 1])
+        for k in range(2)
+        for c in range(3)
+    ]
+    loss = head_loss(LOGITS, torch.from_numpy(SEVERAL))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)

@@ -130,12 +130,9 @@ RANKED = Ranking(
 )
 
 
-def test_units_of_one_accuracy_stand_by_their_areas_distance_from_one_half():
+def test_units_of_one_accuracy_stand_by_their_areas_and_the_first_are_described():
     orders = {name: order.tolist() for name, order in RANKED.orders().items()}
     assert orders == {"accuracy": [1, 3, 0, 2], "area": [0, 2, 3, 1], "weight": [3, 2, 1, 0]}
-
-
-def test_the_first_of_every_order_are_described_on_val_and_test():
     val = Examples(np.array([[1.0], [-1.0]]).repeat(4, 1), np.array([1, 0]))
     values = np.array([3.0, 2, 0, 1, -1, -2])  # two of six are on the wrong side of 0
     test = Examples(values[:, None].repeat(4, 1), np.array([1, 1, 1, 0, 0, 0]))

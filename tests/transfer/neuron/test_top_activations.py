@@ -67,21 +67,9 @@ def test_jumps_add_up_to_what_happened_since_the_frame():
     assert [jump.change for jump in jumps] == [9 + 3, 36 - 9, 100 - 36]
 
 
-@pytest.mark.parametrize("profile", ["openai", "raw"])
-def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
-    save_model(tmp_path / "m", small_model, text_profile(profile), {})
-    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
-    (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
-    frame = len(loaded.profile.prefix)
-    if frame:
-        tokens = [loaded.encode("anything else")]
-        (values,) = loaded.read(tokens, (), state="cell", units=[4]).unit_states
-        np.testing.assert_allclose(unit_trace.before, values[frame - 1], atol=1e-6)
-    else:
-        np.testing.assert_array_equal(unit_trace.before, [0.0])
-
-
-def test_words_are_averaged_unless_they_are_rare(monkeypatch):
+def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(
+    monkeypatch,
+):
     monkeypatch.setattr(extremes, "RARE", 3)
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
@@ -98,9 +86,6 @@ def test_words_are_averaged_unless_they_are_rare(monkeypatch):
     assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
     assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
     assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
-
-
-def test_words_are_listed_by_how_much_they_move_the_unit(monkeypatch):
     monkeypatch.setattr(extremes, "RARE", 2)
     changes = {"great": 3.0, "good": 2.0, "fine": 1.0, "so": 0.0, "poor": -1.0, "bad": -2.0}
     texts = dict(enumerate(changes))

@@ -122,13 +122,10 @@ def test_damaged_files_are_refused(folder, content, message):
         import_openai(folder)
 
 
-def test_numbers_that_are_not_finite_are_refused(folder):
+def test_numbers_that_are_not_finite_and_folders_without_weights_are_refused(folder, tmp_path):
     np.save(folder / "8.npy", np.full(40, np.nan, dtype=np.float32))
     with pytest.raises(InputError, match="NaN"):
         import_openai(folder)
-
-
-def test_folders_without_weights(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         import_openai(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"holds no \.npy files"):
