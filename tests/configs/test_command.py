@@ -87,12 +87,6 @@ def test_ctrl_c_during_the_imports_is_one_word(run_after, words, imported):
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")
 
 
-def test_another_missing_name_keeps_its_traceback(capsys):
-    error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
-    end_in_one_line(ModuleNotFoundError, error, None)
-    assert "ModuleNotFoundError" in capsys.readouterr().err
-
-
 def test_a_reader_that_has_seen_enough_is_no_error():
     process = shell(f'{sys.executable} -c "{PRINTS}" | head -c 4')
     assert (process.returncode, process.stdout, process.stderr) == (0, "word", "")
@@ -167,7 +161,7 @@ def test_a_full_disk_is_one_line():
     assert_refused(outcome, "error: standard output: No space left")
 
 
-def test_an_error_is_short_whatever_it_quotes(capsys):
+def test_an_error_is_short_whatever_it_quotes_and_a_missing_name_keeps_its_traceback(capsys):
     def quote_a_file():
         raise InputError(f"config.json: unknown {'key' * 9_000_000}\n; take it away")
 
@@ -177,6 +171,9 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert len(line) < 1100
     assert line.startswith("error: config.json: unknown key")
     assert line.endswith("; take it away")
+    error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
+    end_in_one_line(ModuleNotFoundError, error, None)
+    assert "ModuleNotFoundError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_config_that_is_not_there(tmp_path, monkeypatch, asked, message):
     assert str(refused.value).endswith(message)
 
 
-def test_the_command_line_overrides_the_file(path):
+def test_the_command_line_overrides_the_file_and_reads_every_kind_of_value(path):
     path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n", encoding="utf-8-sig")
     options = RunOptions.from_command_line(
         ["--config", str(path), "--data.window", "9", "--optim.clip_norm=2", "--run-dir", "x"]
@@ -142,6 +142,12 @@ def test_the_command_line_overrides_the_file(path):
     assert options.run.data.window == 9
     assert options.run.optim.clip_norm == 2.0
     assert options.run_dir == Path("x")
+    words = "--parallel.shares 1 2.5 --optim.clip-norm None --model.weight_norm False"
+    run = RunOptions.from_command_line(words.split()).run
+    assert run.parallel.shares == (1.0, 2.5)
+    assert run.optim.clip_norm is None
+    assert run.model.weight_norm is False
+    assert RunOptions.from_command_line(["--parallel.shares=even"]).run.parallel.shares == "even"
 
 
 @pytest.mark.parametrize(
@@ -164,15 +170,6 @@ def test_the_command_line_overrides_the_file(path):
 def test_command_line_mistakes_are_one_line(arguments, said):
     with pytest.raises(InputError, match=f"{said}.*; see .* --help$"):
         RunOptions.from_command_line(arguments)
-
-
-def test_every_kind_of_value_is_read():
-    words = "--parallel.shares 1 2.5 --optim.clip-norm None --model.weight_norm False"
-    run = RunOptions.from_command_line(words.split()).run
-    assert run.parallel.shares == (1.0, 2.5)
-    assert run.optim.clip_norm is None
-    assert run.model.weight_norm is False
-    assert RunOptions.from_command_line(["--parallel.shares=even"]).run.parallel.shares == "even"
 
 
 def test_the_command_line_displaces_what_it_excludes():

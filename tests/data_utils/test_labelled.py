@@ -65,13 +65,20 @@ def test_of_two_words_the_positive_one_is_reported(tmp_path, caplog, labels, mes
     assert [m for m in caplog.messages if m.startswith("of the")] == ([message] if message else [])
 
 
-def test_parts_share_the_classes_of_train(tmp_path):
+def test_parts_share_the_classes_of_train_and_columns_are_labels(tmp_path):
     train = write(tmp_path / "train.jsonl", rows_of(0, 1))
     test = write(tmp_path / "test.jsonl", rows_of(1, 1))
     assert read_labelled_sets([train, test])[1].labels.tolist() == [1, 1]
     other = write(tmp_path / "other.jsonl", rows_of(1, 2))
     with pytest.raises(InputError, match="class '2' does not occur in the training set"):
         read_labelled_sets([train, other])
+    path = tmp_path / "a.csv"
+    path.write_text("Tweet,joy,fear\none,1,0\ntwo,1.0,true\nthree,False,0\n")
+    (part,) = read_label_columns([path], "Tweet", ("fear", "joy"))
+    assert part.is_multilabel
+    assert part.classes == ("fear", "joy")
+    assert part.labels.tolist() == [[0, 1], [1, 1], [0, 0]]
+    assert part.texts == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(
@@ -91,7 +98,7 @@ def test_unusable_labels_are_refused(tmp_path, rows, message):
         read_labelled_sets([write(tmp_path / "a.jsonl", rows)])
 
 
-def test_a_digest_tells_texts_their_classes_and_the_names_of_these():
+def test_a_set_has_a_digest_and_samples():
     def digest(texts=("a", "b"), labels=(0, 1), classes=("no", "yes")):
         return LabelledSet(list(texts), np.array(labels), classes).digest
 
@@ -104,9 +111,6 @@ def test_a_digest_tells_texts_their_classes_and_the_names_of_these():
     ]
     assert len({digest(), *others}) == 1 + len(others)
     assert digest() == digest()
-
-
-def test_a_drawn_sample_is_of_different_texts_in_their_order_with_their_labels():
     whole = LabelledSet([f"{n:03d}" for n in range(100)], np.arange(100), ("a", "b"))
     part = whole.drawn(30, seed=1)
     assert len(set(part.texts)) == 30
@@ -185,16 +189,6 @@ def test_texts_that_sets_share_are_reported(tmp_path, caplog):
     other = write(tmp_path / "other.jsonl", [{"text": "new", "label": 1}, {"text": "", "label": 0}])
     read_labelled_sets([train, other])
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
-
-
-def test_columns_of_a_table(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("Tweet,joy,fear\none,1,0\ntwo,1.0,true\nthree,False,0\n")
-    (part,) = read_label_columns([path], "Tweet", ("fear", "joy"))
-    assert part.is_multilabel
-    assert part.classes == ("fear", "joy")
-    assert part.labels.tolist() == [[0, 1], [1, 1], [0, 0]]
-    assert part.texts == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords
     assert "\ufffd" not in text or "\ufffd".encode() in text.encode()
 
 
-def test_the_first_token_carries_the_space_of_the_opening(subword_model, subwords):
+def test_a_text_begins_with_the_space_of_its_opening_and_ends_at_a_stop(subword_model, subwords):
     """The likeliest token that begins with a space, without its space."""
     _, state = subword_model.hidden(
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
@@ -119,9 +119,6 @@ def test_the_first_token_carries_the_space_of_the_opening(subword_model, subword
     expected = subwords.spellings[np.where(begins, logits, -np.inf).argmax()].decode()
     text = write(subword_model, subwords, b"\n I thought ", temperature=0)
     assert (" " + text).startswith(expected)
-
-
-def test_a_stop_inside_a_token_ends_the_text(subword_model, subwords):
     whole = write(subword_model, subwords, length=400)
     for size in (1, 2, 3):
         stop = whole[100 : 100 + size]

@@ -140,7 +140,7 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     assert planned(*in_steps)["steps"] == 5400
 
 
-def test_a_machine_is_measured_and_planned_for(tmp_path):
+def test_a_machine_is_measured_and_planned_for_and_so_is_an_all_reduce_by_size(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(calibrate(ALONE, lanes=4, sizes=(32, 64)))
     (node,) = read_toml(path, ClusterConfig).nodes
@@ -148,9 +148,6 @@ def test_a_machine_is_measured_and_planned_for(tmp_path):
     assert node.launch_seconds > 0
     result = planned("--model", FIXTURE / "config.toml", "--cluster", path, "--characters", 1e6)
     assert result["hours"] > 0
-
-
-def test_ranks_measure_an_all_reduce_by_size(tmp_path):
     main, other = run_ranks(2, "-m", "tests.ranks.calibrating")
     assert (main.returncode, other.returncode) == (0, 0), main.stderr + other.stderr
     path = tmp_path / "mine.toml"

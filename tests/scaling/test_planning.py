@@ -63,15 +63,12 @@ def cluster(name):
     return read_toml(CLUSTERS / f"{name}.toml", ClusterConfig)
 
 
-def test_the_published_run_takes_its_hours():
+def test_the_published_run_takes_its_hours_and_clusters_have_what_was_fitted():
     eight = Plan(cluster("dgx1v_infiniband"), PAPER, 8, EPOCH)
     assert eight.steps == pytest.approx(73_000, rel=1e-3)
     assert eight.training_seconds / 3600 == pytest.approx(17, rel=0.01)
     many = Plan(cluster("dgx1v_infiniband"), PAPER, 128, TextSize(3 * 38.27e9))
     assert many.training_seconds / 3600 == pytest.approx(4, rel=0.12)  # they say 4 hours in all
-
-
-def test_clusters_have_what_was_fitted():
     fitted = explanation.fit_model().values
     ethernet, infiniband = cluster("dgx1v_ethernet"), cluster("dgx1v_infiniband")
     assert ethernet.network.bytes_per_second == pytest.approx(
@@ -224,13 +221,10 @@ def test_unlike_nodes_are_counted_and_the_largest_exchanges_longest(gpus, nodes,
     )
 
 
-def test_the_largest_batch_of_unequal_gpus():
+def test_the_batch_and_the_price_of_unequal_gpus():
     plan = Plan(two(3e13, 1e13), PAPER, 2, EPOCH, 8)
     fast, slow = (plan.memory.largest_lanes(size, 0.1) for size in (40e9, 20e9))
     assert plan.answers()["largest_lanes"] == min(int(fast / 0.75), slow * 4)
-
-
-def test_a_price_that_one_kind_lacks_leaves_the_job_without_one():
     network = NetworkConfig(name="wire", bytes_per_second=1e9)
     for prices, has_price in (((3.0, None), False), ((3.0, 1.0), True)):
         nodes = tuple(node(2e13, dollars_per_gpu_hour=price) for price in prices)

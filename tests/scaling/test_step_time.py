@@ -70,13 +70,7 @@ def test_nodes_emulated_over_limited_links():
             assert predicted == pytest.approx(point, rel=0.03)
 
 
-def test_a_ring_of_two_nodes_and_one_of_their_gpus_send_different_bytes():
-    per_node = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=1.0)
-    assert per_node.all_reduce_seconds(1.0, 16) == 1.875
-    assert replace(per_node, ring="nodes").all_reduce_seconds(1.0, 16) == 1.0
-
-
-def test_limits():
+def test_limits_latencies_and_rings():
     gpus = 128
     free = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=math.inf)
     assert step_time(COMPUTING, PARAMETERS, gpus, free).efficiency == 1
@@ -86,9 +80,6 @@ def test_limits():
     assert alone.seconds == COMPUTING
     slow = replace(DGX, network_bytes_per_second=1.0)
     assert gpus * step_time(COMPUTING, PARAMETERS, gpus, slow).efficiency < 1e-6
-
-
-def test_latency_comes_with_every_doubling_of_the_nodes():
     late = replace(DGX, latency_seconds=0.5)
     added = [late.all_reduce_seconds(1, p) - DGX.all_reduce_seconds(1, p) for p in (8, 16, 64)]
     assert added == pytest.approx([0.0, 0.5, 1.5])
@@ -97,6 +88,9 @@ def test_latency_comes_with_every_doubling_of_the_nodes():
     for link, network in ((1.0, 4.0), (4.0, 1.0)):  # a ring is as fast as its slower link
         ring = replace(DGX, link_bytes_per_second=link, network_bytes_per_second=network)
         assert ring.all_reduce_seconds(1.0, 16) == 2 * 15 / 16
+    per_node = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=1.0)
+    assert per_node.all_reduce_seconds(1.0, 16) == 1.875
+    assert replace(per_node, ring="nodes").all_reduce_seconds(1.0, 16) == 1.0
 
 
 def simulated(communication, computing, how):

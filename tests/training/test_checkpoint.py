@@ -96,7 +96,8 @@ def test_after_a_change_a_resume_is_exact_again(checkpoints, small_split, before
     assert_same_training(changed, resumed)
 
 
-def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_split):
+def test_checkpoints_of_earlier_versions_are_read(checkpoints, small_split):
+    """Without a count of overflows, and with three more numbers of LAMB's last step."""
     saved_by(checkpoints, small_split, make_trainer("fp16", clip_norm=1.0), 2)
     path = checkpoints.complete()[-1] / checkpoint.LANES_FILE
     tensors = load_tensors(path)
@@ -105,10 +106,6 @@ def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_sp
     restored = make_trainer("fp16", clip_norm=1.0)
     checkpoints.restore(restored)
     assert restored.close_row()["overflows"] == 0
-
-
-def test_a_checkpoint_of_lamb_from_an_earlier_version_is_read(checkpoints, small_split):
-    """It also holds three numbers of the last step for each tensor."""
     trainer, restored = (make_trainer(name="lamb") for _ in range(2))
     saved_by(checkpoints, small_split, trainer, steps=2)
     path = checkpoints.complete()[-1] / checkpoint.optimizer_file(0)

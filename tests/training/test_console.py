@@ -81,7 +81,7 @@ def line_of(step, seconds=1.0, **changes):
     return {**line, "characters_per_second": 1234.4, "seconds": seconds, **changes}
 
 
-def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock):
+def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock, capsys):
     lines = ProgressLines(0, 100, clock)
     due = []
     for step in range(1, 41):
@@ -92,9 +92,6 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
         elif step == 20:
             lines.show(line_of(step), ROW)
     assert due == [1, 16, 35]
-
-
-def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
     lines = ProgressLines(0, 100, clock)
     assert [lines.advance() for _ in range(3)] == [True, False, False]  # asked for once
     lines.show(line_of(1), ROW)

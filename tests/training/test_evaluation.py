@@ -97,7 +97,9 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
     assert expected.bits_per_character == pytest.approx(alone, rel=1e-9)
 
 
-def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
+def test_tokens_and_the_error_over_reviews_count_per_byte(
+    subword_model, subword_split, small_split
+):
     bits = reference_bits(subword_model, subword_split.tokens)
     score = score_split(
         as_loaded(subword_model.float(), subword_split.tokenizer), subword_split, lanes=1
@@ -106,9 +108,6 @@ def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, 
     assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
     evaluated = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
     assert evaluated == (pytest.approx(score.bits_per_character), score.characters)
-
-
-def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_split, small_split):
     score = score_split(
         as_loaded(subword_model, subword_split.tokenizer), subword_split, reset="review"
     )

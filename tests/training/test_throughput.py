@@ -17,7 +17,7 @@ def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
     return Times(total, exposed, waited, characters, 0.0)
 
 
-def test_a_split_takes_nothing_from_a_lap():
+def test_a_split_takes_nothing_from_a_lap_and_a_line_nothing_from_the_row():
     now = iter([0.0, 3.0, 5.0, 105.0, 108.0, 110.0])
     watch = Stopwatch(lambda: next(now))  # at 0
     assert watch.split() == 3
@@ -25,9 +25,6 @@ def test_a_split_takes_nothing_from_a_lap():
         pass
     assert watch.split() == 5  # at 108, since 3
     assert watch.lap() == 10  # at 110, since 0
-
-
-def test_a_line_has_the_speed_since_the_line_before_and_leaves_the_row_alone():
     now = iter([0.0, 4.0, 6.0])
     meter = ThroughputMeter(None, None, SimpleNamespace(waited=0.0), clock=lambda: next(now))
     meter.advance(1000, 1.0)

@@ -48,7 +48,7 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     check_gradients(trainer, reference)
 
 
-def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
+def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches_and_per_byte():
     still = {"name": "sgd", "lr": 1e-12}  # the weights stay
     trainer = make_trainer(**still, parallel=ParallelConfig(windows_per_step=2, lane_groups=2))
     windows = [make_window(lengths=(6, 2, seed), seed=seed) for seed in range(6)]
@@ -65,6 +65,16 @@ def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
         targets = sum(window.characters for window in windows[begin:end])
         bits = sum(alone[begin:end]) / targets
         assert row["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
+    window = make_window(lengths=(6, 2, 0))
+    one, other = make_trainer(), make_trainer()
+    one.train(as_batch(window, CPU))
+    other.train(as_batch(window._replace(characters=24), CPU))
+    for name, gradient in gradients(one).items():
+        assert torch.equal(gradient, gradients(other)[name]), name
+    in_tokens, in_bytes = one.close_row(), other.close_row()
+    assert (in_tokens["characters"], in_bytes["characters"]) == (8, 24)
+    ratio = in_tokens["train_bits_per_character"] / in_bytes["train_bits_per_character"]
+    assert ratio == pytest.approx(3)
 
 
 @pytest.mark.parametrize(
@@ -120,16 +130,13 @@ def test_an_overflow_in_one_optimizers_gradient_skips_both(name, clip_norm):
         assert not torch.equal(value, before[key]), key
 
 
-def test_a_loss_scale_that_grows_is_no_overflow():
+def test_a_loss_scale_grows_without_an_overflow_and_at_the_lowest_the_training_has_diverged():
     trainer = make_trainer("fp16", steps=100, loss_scale=4.0)
     trainer.scaler.set_growth_interval(2)
     for _ in range(4):
         trainer.train(as_batch(make_window(), CPU))
     row = trainer.close_row()
     assert (row["loss_scale"], row["overflows"]) == (16.0, 0)
-
-
-def test_a_training_whose_gradients_overflow_at_every_scale_has_diverged():
     trainer = make_trainer("fp16", steps=100, loss_scale=2.0**-39)
     hook = trainer.model.decoder.bias.register_hook(lambda grad: grad.fill_(torch.inf))
     trainer.train(as_batch(make_window(), CPU))
@@ -187,7 +194,7 @@ def train_noting_dropout(trainer, seed=0, windows=1):
     return used
 
 
-def test_ranks_together_draw_the_mask_of_one_process():
+def test_masks_are_those_that_earlier_runs_drew_and_each_window_has_its_own():
     factors = []
     for rank in range(3):
         trainer = make_trainer(dropout=0.5, lanes=9)
@@ -195,6 +202,12 @@ def test_ranks_together_draw_the_mask_of_one_process():
         factors += train_noting_dropout(trainer)
     whole = draw_dropout_mask(0.5, seed=0, window=0, lanes=slice(0, 9), units=8)
     assert torch.equal(torch.cat(factors), 2.0 * whole)
+    trainer = make_trainer(dropout=0.4, parallel=ParallelConfig(windows_per_step=2))
+    used = [each for step in range(2) for each in train_noting_dropout(trainer, 2 * step, 2)]
+    assert len(used) == 4
+    for window, factors in enumerate(used):
+        mask = draw_dropout_mask(0.4, seed=0, window=window, lanes=slice(0, 3), units=8)
+        torch.testing.assert_close(factors, mask / 0.6)
 
 
 @pytest.mark.parametrize("lanes", [slice(0, 7), slice(2, 5), slice(5, 5)])
@@ -205,7 +218,7 @@ def test_the_mask_is_the_one_that_earlier_runs_drew(lanes):
     assert mask.tolist() == whole[lanes].tolist()
 
 
-def test_the_decoder_learns_nothing_from_units_that_are_dropped():
+def test_the_decoder_learns_nothing_from_units_that_are_dropped_nor_a_rank_without_lanes():
     trainer = make_trainer(dropout=0.8)
     (factors,) = train_noting_dropout(trainer)
     unseen = factors.sum(0) == 0  # in all three lanes
@@ -213,6 +226,13 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
     gradient = trainer.model.decoder.weight.grad
     assert not gradient[:, unseen].any()
     assert gradient[:, ~unseen].any(0).all()
+    trainer = make_trainer(dropout=0.5)
+    trainer.world = World(0, 4, CPU)
+    trainer.load_lanes(trainer.state)
+    window = make_window()
+    none = {name: getattr(window, name)[:0] for name in ("tokens", "lengths", "reset")}
+    trainer.train(as_batch(window._replace(**none), CPU))
+    assert float(trainer.nats) == 0
 
 
 def test_lane_groups_hide_the_units_that_one_group_hides():
@@ -225,38 +245,6 @@ def test_lane_groups_hide_the_units_that_one_group_hides():
     for name, gradient in results[0].items():
         # The sums of three lanes, in another order; fp32.
         torch.testing.assert_close(results[1][name], gradient, rtol=1e-5, atol=1e-7, msg=name)
-
-
-def test_each_window_of_a_step_has_a_mask_of_its_own():
-    trainer = make_trainer(dropout=0.4, parallel=ParallelConfig(windows_per_step=2))
-    used = [each for step in range(2) for each in train_noting_dropout(trainer, 2 * step, 2)]
-    assert len(used) == 4
-    for window, factors in enumerate(used):
-        mask = draw_dropout_mask(0.4, seed=0, window=window, lanes=slice(0, 3), units=8)
-        torch.testing.assert_close(factors, mask / 0.6)
-
-
-def test_a_rank_without_lanes_hides_no_units():
-    trainer = make_trainer(dropout=0.5)
-    trainer.world = World(0, 4, CPU)
-    trainer.load_lanes(trainer.state)
-    window = make_window()
-    none = {name: getattr(window, name)[:0] for name in ("tokens", "lengths", "reset")}
-    trainer.train(as_batch(window._replace(**none), CPU))
-    assert float(trainer.nats) == 0
-
-
-def test_the_step_is_per_token_and_the_row_per_byte_of_text():
-    window = make_window(lengths=(6, 2, 0))
-    one, other = make_trainer(), make_trainer()
-    one.train(as_batch(window, CPU))
-    other.train(as_batch(window._replace(characters=24), CPU))
-    for name, gradient in gradients(one).items():
-        assert torch.equal(gradient, gradients(other)[name]), name
-    in_tokens, in_bytes = one.close_row(), other.close_row()
-    assert (in_tokens["characters"], in_bytes["characters"]) == (8, 24)
-    ratio = in_tokens["train_bits_per_character"] / in_bytes["train_bits_per_character"]
-    assert ratio == pytest.approx(3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

@@ -24,13 +24,19 @@ def loaded(small_model):
     return as_loaded(small_model)
 
 
-def test_second_time_nothing_is_computed(tmp_path, loaded):
+def test_a_second_time_nothing_is_computed_and_an_interruption_leaves_nothing(tmp_path, loaded):
     cache = FeatureCache(tmp_path)
     first = cache.features(loaded, TEXTS, "train")
     (path,) = contents(tmp_path)
     np.save(path, first + 1)  # what no computation would give
     np.testing.assert_array_equal(cache.features(loaded, TEXTS, "train"), first + 1)
     assert len(list(contents(tmp_path))) == 1
+    expected = FeatureCache(tmp_path / "whole").features(loaded, TEXTS, "a")
+    cut = FeatureCache(tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        cut.features(Interrupted(loaded, 4), TEXTS, "a")
+    assert not list(contents(tmp_path / "cut"))
+    np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
 
 
 @pytest.mark.parametrize(
@@ -67,15 +73,6 @@ class Interrupted:
         if self.begun == self.batch:
             raise KeyboardInterrupt
         return self.loaded.read(*arguments, **options)
-
-
-def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path, loaded):
-    expected = FeatureCache(tmp_path / "whole").features(loaded, TEXTS, "a")
-    cut = FeatureCache(tmp_path / "cut")
-    with pytest.raises(KeyboardInterrupt):
-        cut.features(Interrupted(loaded, 4), TEXTS, "a")
-    assert not list(contents(tmp_path / "cut"))
-    np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
 
 
 @pytest.mark.usefixtures("without_file_locks")

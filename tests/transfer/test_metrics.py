@@ -77,12 +77,17 @@ def test_intervals_hold_the_value_and_shrink_with_texts():
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
 
 
-def test_sums_are_the_same_however_many_draws_are_made_at_once(monkeypatch):
+def test_draws_agree_with_the_normal_distribution_however_many_are_made_at_once(monkeypatch):
     values = np.arange(12.0).reshape(6, 2)
     expected = resampled_sums(values, seed=3)
     assert (resampled_sums(values, seed=4) != expected).any()
     monkeypatch.setattr("transfer.metrics.COUNTS_AT_ONCE", 7 * 6)
     np.testing.assert_array_equal(resampled_sums(values, seed=3), expected)
+    truth = np.zeros((400, 2), np.int64)
+    choices = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
+    low, high = describe_choices(truth, choices, ("a", "b"))["accuracy_interval"]
+    # Each end is the 25th of 1000 draws: 0.085 standard errors, of the two three times 3 %.
+    assert high - low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.09)
 
 
 def test_an_absent_class_scores_zero_without_a_warning_and_no_label_where_none_is_right():
@@ -91,12 +96,3 @@ def test_an_absent_class_scores_zero_without_a_warning_and_no_label_where_none_i
     assert metrics["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
     none = np.zeros((8, 3), np.int64)
     assert describe_choices(none, none, CLASSES)["jaccard_samples_interval"] == [1.0, 1.0]
-
-
-def test_the_draws_agree_with_the_normal_distribution_of_many_texts():
-    """400 texts, all their labels right in half of them: 0.5 +- 1.96 standard errors."""
-    truth = np.zeros((400, 2), np.int64)
-    choices = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
-    low, high = describe_choices(truth, choices, ("a", "b"))["accuracy_interval"]
-    # Each end is the 25th of 1000 draws: 0.085 standard errors, of the two three times 3 %.
-    assert high - low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.09)

@@ -47,7 +47,7 @@ def test_a_fit_that_was_stopped_has_not_converged(monkeypatch, make):
     assert fit_regression(train, val).converged is False
 
 
-def test_c_of_one_unit_is_chosen_on_val():
+def test_one_unit_has_a_c_of_its_own_and_the_polarity_of_its_weight():
     train, val = (
         Examples(0.3 * e.features, e.labels) for e in map(make_examples, (40, 40), (0, 1))
     )
@@ -55,6 +55,9 @@ def test_c_of_one_unit_is_chosen_on_val():
     assert alone[0].c != alone[1].c
     chosen = regress_on_unit(0, fit_regression(train, val), train, val).regression
     assert chosen.c == alone[1].c
+    train, val = make_examples(100, 0), make_examples(100, 1)
+    against = Regression(1.0, -np.eye(8)[3], 0.0, 0.5, True)
+    assert find_neuron(against, train, val).polarity == -1
 
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])
@@ -70,12 +73,6 @@ def test_correlation_looks_past_means_and_scales(polarity):
     weightless = Regression(1.0, np.zeros(8), 0.0, 0.5, True)
     neuron = find_neuron(weightless, examples, examples)
     assert (neuron.index, neuron.polarity) == (3, polarity)
-
-
-def test_the_polarity_is_the_weights_not_the_correlations():
-    train, val = make_examples(100, 0), make_examples(100, 1)
-    against = Regression(1.0, -np.eye(8)[3], 0.0, 0.5, True)
-    assert find_neuron(against, train, val).polarity == -1
 
 
 def test_c_is_the_smallest_of_the_best_on_val():

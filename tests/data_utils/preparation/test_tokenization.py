@@ -100,7 +100,7 @@ def test_a_vocabulary_that_cannot_be_keeps_what_was_read(tmp_path, source, whole
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_killed_trainer_is_reported_and_what_was_read_is_kept(tmp_path, source):
+def test_a_trainer_that_ends_early_is_reported_and_the_reading_kept(tmp_path, source, monkeypatch):
     def kill_the_trainer():
         while not (children := multiprocessing.active_children()):
             time.sleep(0.01)
@@ -112,6 +112,9 @@ def test_a_killed_trainer_is_reported_and_what_was_read_is_kept(tmp_path, source
         prepare_corpus([source], tmp_path / "out")
     killer.join()
     assert list((tmp_path / "out.partial" / "blocks").glob("block-*.json"))
+    monkeypatch.setattr(vocabulary, "_train", exhaust)  # in a process of its own
+    with pytest.raises(ChildProcessError, match=r"memory ran out.*--tokenizer-sample"):
+        prepare_corpus([source], tmp_path / "out")
 
 
 def test_what_stops_the_trainer_is_said_here(tmp_path):
@@ -126,12 +129,6 @@ def test_what_stops_the_trainer_is_said_here(tmp_path):
 
 def exhaust(*_):
     raise MemoryError
-
-
-def test_too_little_memory_for_the_trainer_is_said(tmp_path, source, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_train", exhaust)  # in a process of its own
-    with pytest.raises(ChildProcessError, match=r"memory ran out.*--tokenizer-sample"):
-        prepare_corpus([source], tmp_path / "out")
 
 
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
@@ -167,7 +164,7 @@ def test_impossible_vocabularies_are_refused_at_once(wrong, message):
         VocabularyConfig(**{"tokenizer": "bpe", **wrong})
 
 
-def test_a_sample_is_bounded_and_from_all_over():
+def test_a_sample_is_bounded_from_all_over_and_of_whole_reviews():
     split = make_split(np.random.default_rng(0).integers(20, 400, 5000))
     lengths = np.diff(split.offsets)
     chosen = _sample_reviews(split, 50_000, seed=1)
@@ -182,9 +179,6 @@ def test_a_sample_is_bounded_and_from_all_over():
         chosen = _sample_reviews(split, 50_000, seed)
         assert lengths[chosen].sum() <= 50_000
         assert chosen[-1] >= 4900
-
-
-def test_a_sample_of_everything_of_nothing_and_next_to_a_long_review():
     split = make_split([30] * 50)
     assert _sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
     assert len(_sample_reviews(split, 1499, seed=0)) == 49
@@ -200,7 +194,7 @@ def test_another_vocabulary_next_to_the_corpus_is_named(whole):
         open_corpus(whole)
 
 
-def test_a_long_review_is_cut_into_pieces_of_whole_characters():
+def test_a_long_review_is_cut_and_does_not_hold_up_a_unigram_vocabulary(tmp_path, caplog):
     text = ("!" * 5000 + "é€😀" * 3000).encode()
     pieces = list(_pieces(text))
     assert b"".join(pieces) == text
@@ -208,9 +202,6 @@ def test_a_long_review_is_cut_into_pieces_of_whole_characters():
     assert all(piece.decode() for piece in pieces)
     assert list(_pieces(b"short")) == [b"short"]
     assert b"".join(_pieces(b"\x80" * 9000)) == b"\x80" * 9000  # not UTF-8 at all
-
-
-def test_one_repetitive_review_does_not_hold_up_a_unigram_vocabulary(tmp_path, caplog):
     caplog.set_level("INFO")
     texts = [*(review.text for review in synthetic_reviews(200, seed=8)), "!" * 100_000]
     source = write_texts(tmp_path / "in.jsonl", texts)

@@ -77,14 +77,11 @@ def test_one_reading_gives_features_and_what_predicting_costs(small_model, seque
     np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
-def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
+def test_progress_and_costs_are_of_every_byte(small_model, sequences):
     counts = []
     read(small_model, sequences, ("last",), batch_size=2, block=100, advance=counts.append)
     assert sum(counts) == sum(map(len, sequences))
     assert max(counts) <= 2 * 100 < len(sequences[2])
-
-
-def test_costs_are_the_bits_of_every_byte(small_model, sequences):
     costs = read(small_model, sequences, bits=True, batch_size=4, block=9).token_bits
     for row, sequence in enumerate(sequences):
         tokens = torch.from_numpy(sequence.astype(np.int64))

@@ -111,7 +111,7 @@ def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
     assert len(model.seen) == -(-3000 // most)
 
 
-def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, sequences):
+def test_weights_are_prepared_once_and_their_features_are_finite(small_model, sequences):
     model = Watched(small_model)
     features_in_order(model, sequences, batch_size=2)
     assert len(model.prepared) == 1
@@ -121,6 +121,10 @@ def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, seque
     features_in_order(model, sequences, batch_size=2, weights=prepared)
     assert not model.prepared
     assert all(weights is prepared for weights in model.used)
+    with torch.no_grad():
+        small_model.embedding.weight[ord("g")] = torch.nan
+    with pytest.raises(InputError, match=NOT_FINITE):
+        features_in_order(small_model, sequences)
 
 
 @pytest.mark.parametrize(
@@ -162,13 +166,6 @@ def test_numpys_whole_numbers_name_units_and_layers(deep_model, sequences, dtype
     plain, numpys = (features_in_order(deep_model, sequences, kind=kind) for kind in kinds)
     np.testing.assert_array_equal(plain, numpys)
     assert kinds[0].names(deep_model.config) == kinds[1].names(deep_model.config)
-
-
-def test_features_that_are_not_finite_are_refused(small_model, sequences):
-    with torch.no_grad():
-        small_model.embedding.weight[ord("g")] = torch.nan
-    with pytest.raises(InputError, match=NOT_FINITE):
-        features_in_order(small_model, sequences)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean"])

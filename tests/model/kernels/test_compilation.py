@@ -153,12 +153,6 @@ def built(build, tmp_path, monkeypatch):
     return build, library
 
 
-def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
-    build, library = built
-    monkeypatch.setattr(os, "access", lambda *arguments: False)
-    assert Path(compilation.load(build)._name) == library
-
-
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes")
 @pytest.mark.parametrize("fault", ["others may write", "a group may write", "a link", "theirs"])
 def test_what_others_could_have_planted_is_not_loaded(built, monkeypatch, caplog, fault):
@@ -180,11 +174,14 @@ def test_what_others_could_have_planted_is_not_loaded(built, monkeypatch, caplog
     assert (folder / library.name).exists()
 
 
-def test_the_cache_is_made_for_its_user_alone(built):
+def test_a_cache_is_for_its_user_alone_and_needs_no_compiler_or_right_to_write(built, monkeypatch):
     _, library = built
     assert library.parent.stat().st_mode & 0o777 == 0o700
     assert library.stat().st_mode & 0o022 == 0
     assert {path.suffix for path in library.parent.iterdir()} >= {".so", ".jsonl"}
+    build, library = built
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    assert Path(compilation.load(build)._name) == library
 
 
 # Cut after it was made, as a full disk or a crash leaves it: loaded, it would end the process.
@@ -257,15 +254,12 @@ def test_processes_share_one_build(tmp_path):
     assert counter.read_text().split() == ["built"]
 
 
-def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
+def test_compiling_waits_neither_for_a_live_process_nor_a_compiler_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.2)
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
         with compiled_code._one_at_a_time(tmp_path / "window.so"):
             assert 0.1 < time.monotonic() - started < 60
-
-
-def test_a_compilation_that_takes_too_long_is_named_in_few_words(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.1)
     sleeping = tmp_path / "c++"
     sleeping.write_text("#!/bin/sh\nexec sleep 60\n")

@@ -73,7 +73,7 @@ def pool():
     return MemoryPool()
 
 
-def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
+def test_memory_is_reused_only_when_nothing_refers_to_it_and_counts_only_if_it_was_had(pool):
     size = SMALLEST
     first = pool.empty(size, dtype=torch.uint8)
     address, view = first.data_ptr(), first[10:20]
@@ -84,6 +84,11 @@ def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
     again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
     assert again.data_ptr() == address
     assert again.shape == (size // 8, 2)
+    with pytest.raises(RuntimeError, match="memory"):
+        pool.allocate(1 << 60)  # more than any machine has
+    assert (pool.used, pool.most_used) == (0, 0)
+    pool.release(pool.allocate(SMALLEST))
+    assert (pool.used, pool.most_used) == (0, SMALLEST)
 
 
 def test_idle_memory_is_little_more_than_was_used_and_none_that_is_much_too_large_is_reused(pool):
@@ -112,11 +117,3 @@ def test_threads_never_share_memory(pool):
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(intact, range(4)))
-
-
-def test_memory_that_could_not_be_had_does_not_count(pool):
-    with pytest.raises(RuntimeError, match="memory"):
-        pool.allocate(1 << 60)  # more than any machine has
-    assert (pool.used, pool.most_used) == (0, 0)
-    pool.release(pool.allocate(SMALLEST))
-    assert (pool.used, pool.most_used) == (0, SMALLEST)

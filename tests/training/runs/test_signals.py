@@ -52,7 +52,7 @@ def test_a_rank_whose_launcher_has_ended_stops(monkeypatch):
             assert stop.exit_code == os.EX_TEMPFAIL
 
 
-def test_a_signal_that_nohup_ignores_stays_ignored():
+def test_signals_that_are_not_for_this_process_are_left_alone():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
@@ -61,8 +61,6 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
     finally:
         signal.signal(signal.SIGHUP, before)
 
-
-def test_another_thread_than_the_main_one_hears_no_signals():
     def is_requested():
         with StopRequest() as stop:
             return stop.requested

@@ -92,7 +92,7 @@ def resume(folder, finished, tmp_path):
     return again
 
 
-def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(resume):
+def test_a_run_is_a_classifier_by_its_own_name(resume):
     loaded = load_model(resume.folder / "model")
     own = resume.folder / "model/classifier"
     assert find_classifier(loaded) == find_classifier(loaded, resume.folder) == own

@@ -134,7 +134,7 @@ def test_texts_may_have_several_labels(folder):
         SentimentClassifier.from_pretrained(folder, threshold=0.3)
 
 
-def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
+def test_the_neuron_of_heads_is_the_unit_of_most_influence_of_the_last_layer(folder, tmp_path):
     """With several classes it is the unit that moves any of them most, signed as for the last."""
     own = own_classifier(load_model(folder))
     center, scale = own.steps[0].center, own.steps[0].scale
@@ -148,9 +148,6 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
     assert own_classifier(load_model(folder), layer=0).neuron == own.neuron  # the only layer
     with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
         own_classifier(load_model(folder), layer=1)
-
-
-def test_a_classifier_knows_no_unit_of_a_layer_below_the_last(tmp_path):
     model = build_model(ModelConfig(hidden_size=12, embedding_size=6, layers=2), seed=3)
     save_model(tmp_path, model, text_profile("openai"), {})
     save_head(tmp_path / "classifier", make(digest=model_digest(load_model(tmp_path).model)))

@@ -76,7 +76,7 @@ def test_the_numbers_are_in_the_file_with_their_intervals(studied):
         assert 0 <= low <= row["test_accuracy"] <= high <= 1
 
 
-def test_the_unit_is_that_of_largest_weight(studied):
+def test_the_unit_and_figures_are_those_of_the_file(studied):
     results = studied[0]
     weights = np.abs(results["ranking"]["weight"])
     assert weights.any()
@@ -85,9 +85,6 @@ def test_the_unit_is_that_of_largest_weight(studied):
     assert (
         results["by_units"]["weight"][-1]["test_accuracy"] == results["all_units"]["test_accuracy"]
     )
-
-
-def test_the_figures_are_drawn_from_the_file_alone(studied):
     _, folder, _ = studied
     saved = json.loads((folder / "neuron.json").read_text())
     write_figures(saved, folder / "again")

@@ -59,12 +59,21 @@ def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, 
     assert read.before[0] == (after[len(first) - 1, 0] if len(first) else 0.0)
 
 
-def test_jumps_add_up_to_what_happened_since_the_frame():
+def test_jumps_add_up_and_texts_are_drawn_until_they_hold_the_characters():
     values = np.arange(11, dtype=np.float32)[:, None] ** 2
     unit_trace = UnitTrace("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
     jumps = jumps_of(unit_trace)
     assert [(jump.start, jump.stop) for jump in jumps] == [(0, 4), (4, 7), (7, 11)]
     assert [jump.change for jump in jumps] == [9 + 3, 36 - 9, 100 - 36]
+    texts, rows = ["word " * 2] * 20, np.arange(3, 20)
+    drawn = extremes._sample(texts, rows, 0, 55)
+    assert len(drawn) == 5
+    assert drawn == sorted(set(drawn))
+    assert set(drawn) <= set(rows.tolist())
+    assert extremes._sample(texts, rows, 1, 55) != drawn
+    assert len(extremes._sample(texts, rows, 0, 60)) == 6
+    assert len(extremes._sample(texts, rows, 0, 9)) == 1
+    assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
 
 
 def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(
@@ -97,18 +106,6 @@ def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(
     averages = average_words(jumps, texts)
     words = {kind: [row["word"] for row in rows] for kind, rows in averages.items()}
     assert words == {"raise": ["great", "good", "fine"], "lower": ["bad", "poor"]}
-
-
-def test_texts_are_drawn_until_they_hold_the_characters():
-    texts, rows = ["word " * 2] * 20, np.arange(3, 20)
-    drawn = extremes._sample(texts, rows, 0, 55)
-    assert len(drawn) == 5
-    assert drawn == sorted(set(drawn))
-    assert set(drawn) <= set(rows.tolist())
-    assert extremes._sample(texts, rows, 1, 55) != drawn
-    assert len(extremes._sample(texts, rows, 0, 60)) == 6
-    assert len(extremes._sample(texts, rows, 0, 9)) == 1
-    assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
 
 
 def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):

@@ -144,7 +144,7 @@ def test_inputs_are_projected_byte_by_byte(emulated, threads, count, T, B, H, E)
     assert_near(of_inputs(tiled_mlstm, *inputs), expected, tolerance(torch.bfloat16, T, H))
 
 
-def test_packed_weights_serve_windows_with_inputs(emulated):
+def test_packed_weights_serve_windows_with_inputs_and_what_does_not_fit_is_refused(emulated):
     x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
     with torch.no_grad():
@@ -154,9 +154,6 @@ def test_packed_weights_serve_windows_with_inputs(emulated):
             assert torch.equal(tiled_mlstm(prepared)[0], expected)
             without, _ = tiled_mlstm(prepared.projected())  # takes either, too
             assert error(without, expected.double()) <= tolerance(torch.bfloat16, 4, 40)
-
-
-def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
     x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
     for bad in (w_x[:-1], w_x[:, 0]):

@@ -141,7 +141,7 @@ def test_threads_and_rows_at_a_time_change_only_the_order_of_sums(threads):
         assert error(actual.d_w, expected.d_w.double()) <= 4 * EPS[torch.float32]
 
 
-def test_no_rows_and_none_that_count():
+def test_rows_and_threads():
     h, w, b, targets = loss_inputs(40, 12, 50)
     for loss in (
         cross_entropy_on_tiles(h[:0], w, b, targets[:0]),

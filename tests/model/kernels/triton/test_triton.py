@@ -125,15 +125,12 @@ def test_parts_of_a_weight_gradient_are_added_before_they_are_rounded():
     torch.testing.assert_close(factors.grad_w_mh().double(), exactly, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_of_a_table():
+def test_rows_of_a_table_and_inference_give_what_training_gives():
     T, B, H = 4, 3, 33
     x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
     table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
     indices = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
     assert_as_reference(triton_mlstm, [table, *rest], tolerance(torch.float32, T, H), indices)
-
-
-def test_inference_gives_what_training_gives():
     inputs = scaled_inputs(torch.float32, 5, 3, 33)
     trained = outputs_of(triton_mlstm, inputs)
     with torch.inference_mode():
@@ -246,14 +243,11 @@ def test_a_window_whose_graph_is_retained_keeps_its_memory(graphs):
     assert_equal(torch.autograd.grad(outputs.sum(), first, allow_unused=True), once)
 
 
-def test_a_window_given_up_gives_its_graph_back(graphs, capture):
+def test_a_window_given_up_or_freed_on_another_stream_gives_its_graph_back(graphs, capture):
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
     for _ in range(3):
         triton_mlstm(window_of(*inputs))
     assert capture.captured == 2
-
-
-def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture):
     outputs = triton_mlstm(window_of(*scaled_inputs(torch.float32, 4, 3, 16)))
     capture.current = 7
     del outputs
@@ -291,14 +285,11 @@ class CountingGraphs(Graphs):
         return passes is not None
 
 
-def test_sizes_that_alternate_do_not_drive_each_other_out():
+def test_sizes_that_alternate_do_not_drive_each_other_out_and_splits_hold_one_at_a_time():
+    """The lanes of a rank after each balancing; a model of two layers, of 8 and 9 units."""
     graphs = CountingGraphs()
     assert [graphs.window(lanes) for lanes in (4, 1, 2, 3) * 5] == [True, False, False, False] * 5
     assert graphs.captured == 1
-
-
-def test_two_hundred_windows_of_five_splits_hold_one_size_at_a_time():
-    """The lanes of a rank after each balancing; a model of two layers, of 8 and 9 units."""
     graphs = CountingGraphs()
     for lanes in (256, 263, 259, 261, 264):
         captured = [graphs.window(lanes, units) for _ in range(40) for units in (8, 9)]
