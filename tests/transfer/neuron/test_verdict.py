@@ -38,44 +38,29 @@ def a_unit_at_chance(study):
 BETTER = "unit {} separates the classes better, so no sentiment neuron."
 
 
+SHIPPED, SMALLER = "amazon_subword_1024", "amazon_1024"
+ALONE = (
+    "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a sentiment neuron."
+)
+BEHIND = "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: "
+NOT_IN_IT = (
+    "The model knows the label, but not in this unit: all 1,024 units predict 80.5 % of the test "
+    "labels, unit 410 alone 51.0 %."
+)
+
+
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
     [
-        (  # as its page says
-            "amazon_subword_1024",
-            lambda study: None,
-            "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a "
-            "sentiment neuron.",
-        ),
-        (  # as its page says
-            "amazon_1024",
-            lambda study: None,
-            "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: "
-            + BETTER.format(929),
-        ),
-        ("amazon_subword_1024", as_good_as_untrained, "does not know the label yet: all 1,024"),
-        (  # just above the untrained model's 0.5451
-            "amazon_subword_1024",
-            lambda study: as_good_as_untrained(study, 0.5452),
-            "Unit 410 alone predicts",
-        ),
-        (
-            "amazon_subword_1024",
-            a_unit_at_chance,
-            "The model knows the label, but not in this unit: all 1,024 units predict 80.5 % of "
-            "the test labels, unit 410 alone 51.0 %.",
-        ),
-        ("amazon_subword_1024", lambda study: of_unit(study, 841), BETTER.format(410)),
-        (
-            "amazon_1024",
-            lambda study: of_unit(study, 929),
-            "other units know the label nearly as well, so no sentiment neuron.",
-        ),
-        (
-            "amazon_subword_1024",
-            lambda study: study.update(classes=["not question", "question"]),
-            ": a neuron for question.",
-        ),
+        (SHIPPED, lambda study: None, ALONE),  # as its page says
+        (SMALLER, lambda study: None, BEHIND + BETTER.format(929)),  # so does this one's
+        (SHIPPED, as_good_as_untrained, "does not know the label yet: all 1,024"),
+        # Just above the untrained model's 0.5451.
+        (SHIPPED, lambda study: as_good_as_untrained(study, 0.5452), "Unit 410 alone predicts"),
+        (SHIPPED, a_unit_at_chance, NOT_IN_IT),
+        (SHIPPED, lambda study: of_unit(study, 841), BETTER.format(410)),
+        (SMALLER, lambda study: of_unit(study, 929), "other units know the label nearly as well"),
+        (SHIPPED, lambda study: study.update(classes=["not q", "q"]), ": a neuron for q."),
     ],
 )
 def test_the_verdict_follows_the_rule_of_the_glossary(model, change, sentence):
