@@ -273,7 +273,7 @@ def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
 
 
 @settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_damaged_config_is_refused_or_resumed_from(folder, data):

@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from configs.options import OTHER_NAMES, RunConfig, RunOptions, load_config
@@ -46,6 +46,7 @@ def test_paper_configs_are_the_published_recipes():
     assert larger.parallel.compression == "fp16"
 
 
+@settings(max_examples=40)
 @given(
     st.builds(
         RunConfig,

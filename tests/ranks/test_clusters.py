@@ -137,8 +137,7 @@ def run_elastic(*words, timeout=60, **environment):
 ONE_PROCESS = ("--standalone", "--nproc-per-node", "1")
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
-def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name):
+def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path):
     """And what a rank says stays in view.
 
     A standalone job hosts its own store on any node: each of an allocation may have a run.
@@ -146,14 +145,14 @@ def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name):
     script = tmp_path / "rank.py"
     script.write_text(
         "import os, signal, sys, time; print('error: bad input', file=sys.stderr, flush=True)\n"
-        f"signal.signal(signal.{name}, lambda *_: (print('heard', flush=True), sys.exit(0)))\n"
-        f"os.kill(os.getppid(), signal.{name}); time.sleep(60)\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: (print('heard', flush=True), sys.exit(0)))\n"
+        "os.kill(os.getppid(), signal.SIGUSR1); time.sleep(60)\n"
     )
     done = run_elastic(*ONE_PROCESS, script, SLURM_NODEID="1")
     assert (done.returncode, done.stdout) == (75, "heard\n"), done.stderr
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()
-    assert re.fullmatch(rf"launcher: Process \d+ got signal: {signal.Signals[name]:d}", said[-1])
+    assert re.fullmatch(rf"launcher: Process \d+ got signal: {signal.SIGUSR1:d}", said[-1])
     assert "error: bad input" in said[-6:]
 
 

@@ -36,7 +36,7 @@ def copied(saved, checkpoints):
 
 
 FUZZED = settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -41,8 +41,15 @@ def bits_by_review(model, split):
 
 @pytest.fixture
 def smaller_split():
-    """Fifteen reviews: the reference takes its time."""
-    return encode_split((r.text for r in synthetic_reviews(15, seed=5)), text_profile("openai"))
+    """Ten reviews: the reference takes its time."""
+    return encode_split((r.text for r in synthetic_reviews(10, seed=5)), text_profile("openai"))
+
+
+@pytest.fixture
+def few_subwords(subwords):
+    """The same reviews in subword tokens."""
+    texts = (review.text for review in synthetic_reviews(10, seed=5))
+    return encode_split(texts, text_profile("openai"), subwords)
 
 
 def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_split):
@@ -98,21 +105,27 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
 
 
 def test_tokens_and_the_error_over_reviews_count_per_byte(
-    subword_model, subword_split, small_split
+    subword_model, few_subwords, smaller_split
 ):
-    bits = reference_bits(subword_model, subword_split.tokens)
+    bits = reference_bits(subword_model, few_subwords.tokens)
     score = score_split(
-        as_loaded(subword_model.float(), subword_split.tokenizer), subword_split, lanes=1
+        as_loaded(subword_model.float(), few_subwords.tokenizer),
+        few_subwords,
+        lanes=1,
     )
-    assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
-    assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
-    evaluated = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
+    assert score.characters == len(smaller_split.tokens)  # the same reviews, as bytes
+    assert score.bits_per_character == pytest.approx(
+        bits.sum() / len(smaller_split.tokens), rel=1e-6
+    )
+    evaluated = evaluate_split(subword_model, few_subwords, lanes=1, world=ALONE)
     assert evaluated == (pytest.approx(score.bits_per_character), score.characters)
     score = score_split(
-        as_loaded(subword_model, subword_split.tokenizer), subword_split, reset="review"
+        as_loaded(subword_model, few_subwords.tokenizer),
+        few_subwords,
+        reset="review",
     )
-    bits = bits_by_review(subword_model, subword_split)
-    sizes = np.diff(small_split.offsets)
+    bits = bits_by_review(subword_model, few_subwords)
+    sizes = np.diff(smaller_split.offsets)
     ratio = bits.sum() / sizes.sum()
     error = np.sqrt(len(bits) * (bits - ratio * sizes).var(ddof=1)) / sizes.sum()
     assert score.standard_error == pytest.approx(error, rel=1e-4)

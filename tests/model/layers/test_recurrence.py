@@ -1,8 +1,6 @@
 """The recurrence against an independent implementation, its gradient, and its invariances."""
 
 import re
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -22,6 +20,7 @@ from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import hold_cell_state_in_fp32, make_inputs, outputs_of
 from tests.support.cells import random_tokens, whole_and_cut
+from tests.support.runs import run_code
 
 BACKENDS = ("reference", "fused")
 
@@ -155,6 +154,5 @@ print("equal")
 
 def test_torch_compile_calls_the_kernels_and_traces_the_rest():
     # Traced, they wrote into memory that was free again: wrong values, or an aborted process.
-    command = [sys.executable, "-c", UNDER_COMPILE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_code(UNDER_COMPILE)
     assert done.stdout == "equal\n", done.stderr[-2000:]

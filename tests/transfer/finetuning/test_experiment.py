@@ -225,9 +225,9 @@ class StopInEvaluation(StopAfter):
 
 @pytest.fixture(scope="module")
 def whole(folder, tmp_path_factory):
-    """What an undisturbed run of three epochs gives."""
+    """What an undisturbed run of two epochs gives."""
     output = tmp_path_factory.mktemp("whole") / "out"
-    run(folder, output, epochs=3)
+    run(folder, output, epochs=2)
     return bytes_of(output)
 
 
@@ -243,18 +243,18 @@ def test_a_signal_ends_an_evaluation_and_the_next_start_repeats_it(
         return stop.tuner
 
     monkeypatch.setattr(experiment, "make_finetuner", remember)
-    assert run(folder, tmp_path / "cut", stop=stop, epochs=3) is None
-    assert len(stop.tuner.history) < 3
+    assert run(folder, tmp_path / "cut", stop=stop, epochs=2) is None
+    assert len(stop.tuner.history) < 2
     rows = len(read_rows(tmp_path / "cut/metrics.jsonl"))
     stop = StopInEvaluation(1000)
     shutil.copytree(tmp_path / "cut", tmp_path / "killed")
     monkeypatch.setattr(FinetuningCheckpoints, "save", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run(folder, tmp_path / "killed", resume=True, epochs=3)
+        run(folder, tmp_path / "killed", resume=True, epochs=2)
     monkeypatch.undo()
     assert len(read_rows(tmp_path / "killed/metrics.jsonl")) == rows + 1
     for name in ("cut", "killed"):
-        run(folder, tmp_path / name, resume=True, epochs=3)
+        run(folder, tmp_path / name, resume=True, epochs=2)
         assert bytes_of(tmp_path / name) == whole
 
 
@@ -281,7 +281,7 @@ def stopped(folder, tmp_path_factory):
     "name", ["model.safetensors", "heads.safetensors", "optimizer.safetensors", "training.json"]
 )
 @settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_a_damaged_checkpoint_is_refused_or_resumed_from(stopped, name, data):

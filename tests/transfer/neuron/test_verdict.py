@@ -39,9 +39,7 @@ BETTER = "unit {} separates the classes better, so no sentiment neuron."
 
 
 SHIPPED, SMALLER = "amazon_subword_1024", "amazon_1024"
-ALONE = (
-    "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a sentiment neuron."
-)
+ALONE = "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a sentiment n"
 BEHIND = "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: "
 NOT_IN_IT = (
     "The model knows the label, but not in this unit: all 1,024 units predict 80.5 % of the test "

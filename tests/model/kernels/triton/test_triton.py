@@ -313,14 +313,13 @@ def reading(capture):
         yield graphs
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("rows", [None, 4])
+@pytest.mark.parametrize(("dtype", "rows"), [(torch.float32, None), (torch.float16, 4)])
 def test_a_captured_read_gives_what_one_without_graphs_gives(reading, capture, dtype, rows):
     """Alternately in inference mode, with other weights, states, texts and lengths.
 
     rows: of a table, if any.
     """
-    batches = [scaled_inputs(dtype, T, 1, 3) for T in (2, 5, 4, 3)]
+    batches = [scaled_inputs(dtype, T, 1, 3) for T in (2, 5, 3)]
     with torch.no_grad():
         for tensor in batches[1]:
             tensor.neg_()
