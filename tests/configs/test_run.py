@@ -301,11 +301,7 @@ def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
 @pytest.mark.parametrize(
     ("text", "words", "message"),
     [
-        (
-            "[optim]\ncooldown = 0.5\ncooldown_from = 10",
-            (),
-            r"cooldown_from is 10, which",
-        ),
+        ("[optim]\ncooldown = 0.5\ncooldown_from = 10", (), r"cooldown_from is 10, which"),
         ("[parallel]\nbucket_cap_mb = 1.0", ("--parallel.flat", "True"), r"in one piece"),
         ("[parallel]\nbucket_cap_mb = 1.0", ("--parallel.combine", "adasum"), r"in one piece"),
         ('[data]\nshuffle = "shards"', (), r"data\.shuffle is shards, but a new run .* even;"),

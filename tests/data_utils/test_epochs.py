@@ -191,10 +191,7 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.integers(0, 60), min_size=6, max_size=40),
-    st.integers(1, 6),
-)
+@given(st.lists(st.integers(0, 60), min_size=6, max_size=40), st.integers(1, 6))
 def test_windows_are_those_of_the_lanes_that_read_them(sizes, shards):
     split = Split(np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes]))
     config = DataConfig(window=4, shards=shards)

@@ -7,16 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import runs
-from tests.support.runs import (
-    ROOT,
-    done,
-    launch,
-    rows_of,
-    run,
-    run_ranks,
-    start_anew,
-    wait_for,
-)
+from tests.support.runs import ROOT, done, launch, rows_of, run, run_ranks, start_anew, wait_for
 from training.runs.rows import read_rows
 
 STEPS = 40

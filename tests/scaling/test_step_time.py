@@ -10,12 +10,7 @@ from experiments.scaling.publication.explanation import tokens_for
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from scaling.step_time import (
-    Fabric,
-    Synchronisation,
-    _exposed_seconds,
-    step_time,
-)
+from scaling.step_time import Fabric, Synchronisation, _exposed_seconds, step_time
 from scaling.workload import Workload
 
 COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and the rest

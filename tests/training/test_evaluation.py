@@ -109,9 +109,7 @@ def test_tokens_and_the_error_over_reviews_count_per_byte(
 ):
     bits = reference_bits(subword_model, few_subwords.tokens)
     score = score_split(
-        as_loaded(subword_model.float(), few_subwords.tokenizer),
-        few_subwords,
-        lanes=1,
+        as_loaded(subword_model.float(), few_subwords.tokenizer), few_subwords, lanes=1
     )
     assert score.characters == len(smaller_split.tokens)  # the same reviews, as bytes
     assert score.bits_per_character == pytest.approx(
@@ -120,9 +118,7 @@ def test_tokens_and_the_error_over_reviews_count_per_byte(
     evaluated = evaluate_split(subword_model, few_subwords, lanes=1, world=ALONE)
     assert evaluated == (pytest.approx(score.bits_per_character), score.characters)
     score = score_split(
-        as_loaded(subword_model, few_subwords.tokenizer),
-        few_subwords,
-        reset="review",
+        as_loaded(subword_model, few_subwords.tokenizer), few_subwords, reset="review"
     )
     bits = bits_by_review(subword_model, few_subwords)
     sizes = np.diff(smaller_split.offsets)

@@ -191,7 +191,10 @@ CASES = {  # options of main.py, the same for the recipe, ranks
     "muon": (*optimizer("muon", weight_decay=0.1), 1),
     "lamb": (*optimizer("lamb", weight_decay=0.1), 1),
     # Beyond an epoch's end, where windows hold unlike numbers of tokens.
-    "windows": ({"parallel.windows_per_step": 3, "train.steps": 16}, {"windows_per_step": 3}, 1),
+    "windows": (
+        {"parallel.windows_per_step": 3, "data.window": 72, "train.steps": 14},
+        *({"windows_per_step": 3, "window": 72}, 1),
+    ),
     "lane groups": ({"parallel.lane_groups": 3}, {}, 1),
     "two ranks": ({}, {}, 2),
     "an empty rank": ({"parallel.shares": ("3", "1", "0"), "parallel.lane_groups": 2}, {}, 3),

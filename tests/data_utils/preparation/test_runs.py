@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 
 from data_utils.preparation.blocks import Reviews
-from data_utils.preparation.runs import (
-    Run,
-    _finished,
-    _write_run,
-    find_repeats,
-    stretches,
-)
+from data_utils.preparation.runs import Run, _finished, _write_run, find_repeats, stretches
 from mlstm_sentiment.reading.texts import ReadingReport
 
 ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}

@@ -12,11 +12,7 @@ from mlstm_sentiment.errors import InputError
 from model.kernels.amx import library
 from training import precision
 from training.parallel import agreement
-from training.parallel.agreement import (
-    check_same,
-    report_implementations,
-    run_on_main,
-)
+from training.parallel.agreement import check_same, report_implementations, run_on_main
 from training.parallel.distributed import World
 from training.precision import agreed_muon_dtype, agreed_precision
 

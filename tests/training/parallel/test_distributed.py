@@ -14,12 +14,7 @@ import torch.distributed as dist
 
 from mlstm_sentiment.errors import InputError
 from training.parallel import distributed
-from training.parallel.distributed import (
-    MissingGpu,
-    device_of_rank,
-    launched,
-    own_part,
-)
+from training.parallel.distributed import MissingGpu, device_of_rank, launched, own_part
 from training.parallel.exchange import OptimizerStates
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

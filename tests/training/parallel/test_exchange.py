@@ -14,12 +14,7 @@ from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import ROOT, run_ranks
 from training.parallel.distributed import World
-from training.parallel.exchange import (
-    MEGABYTE,
-    MOST_MEGABYTES,
-    MOST_SHARE,
-    ParallelConfig,
-)
+from training.parallel.exchange import MEGABYTE, MOST_MEGABYTES, MOST_SHARE, ParallelConfig
 from training.parallel.shares import apportion, rebalanced_shares, with_shares
 from training.precision import make_loss_scaler
 from training.trainer import make_exchange

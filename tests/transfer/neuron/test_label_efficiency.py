@@ -6,11 +6,7 @@ import pytest
 from data_utils.labelled import LabelledSet
 from tests.transfer.examples import make_examples
 from transfer.neuron.ablation import accuracy_by_units, round_counts, without_unit
-from transfer.neuron.label_efficiency import (
-    label_efficiency,
-    refit_intercept,
-    stratified_order,
-)
+from transfer.neuron.label_efficiency import label_efficiency, refit_intercept, stratified_order
 from transfer.regression import Examples, Regression, fit_regression
 
 

@@ -76,9 +76,7 @@ def test_jumps_add_up_and_texts_are_drawn_until_they_hold_the_characters():
     assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
 
 
-def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(
-    monkeypatch,
-):
+def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(monkeypatch):
     monkeypatch.setattr(extremes, "RARE", 3)
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}

@@ -8,13 +8,7 @@ import pytest
 
 from experiments.results import read_result
 from transfer.neuron.report import verdict
-from transfer.plots import (
-    STYLE,
-    draw_histogram,
-    legend,
-    save_png,
-    unit_histogram,
-)
+from transfer.plots import STYLE, draw_histogram, legend, save_png, unit_histogram
 from transfer.regression import Examples
 
 

@@ -181,11 +181,7 @@ def test_wrong_tensors_are_refused(save, language, section, name, change):
     content = nvidia_language_model(language)
     tensors = SECTIONS[section](content)
     tensor = tensors.pop(name)
-    changed = {
-        "shorter": tensor[:-1],
-        "of integers": tensor.long(),
-        "no tensor": [1.0],
-    }
+    changed = {"shorter": tensor[:-1], "of integers": tensor.long(), "no tensor": [1.0]}
     tensors |= {name: changed[change]} if change in changed else {}
     with pytest.raises(InputError, match=r"encoder|decoder|rnns|tokens"):
         import_nvidia(save(content), "ifuo")
