@@ -1,7 +1,6 @@
 """Starting and resuming a run: which folder, which settings, and what is refused."""
 
 import contextlib
-import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -353,16 +352,6 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
         replace(run, world=elsewhere).begin()
     with pytest.raises(InputError, match="file system that all nodes share"):
         resolved(tmp_path / "run", *AGAIN, world=elsewhere)
-
-
-@pytest.mark.parametrize("words", [[], AGAIN, ["--if-exists", "refuse"]])
-def test_a_run_under_way_is_not_touched_by_a_second_one(folder, words):
-    with (
-        holding(folder, *RESUME),
-        pytest.raises(InputError, match=rf"run: in use by process {os.getpid()} on .* since"),
-    ):
-        resolved(folder, *words, "--data.lanes", "5")
-    assert resolved(folder, *RESUME).resumed
 
 
 def test_a_launchers_process_waits_for_the_one_before_it(folder, monkeypatch, caplog):

@@ -190,21 +190,6 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     assert clock.steps(count - 0.5) <= steps
 
 
-@settings(max_examples=40)
-@given(st.lists(st.integers(0, 60), min_size=6, max_size=40), st.integers(1, 6))
-def test_windows_are_those_of_the_lanes_that_read_them(sizes, shards):
-    split = Split(np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes]))
-    config = DataConfig(window=4, shards=shards)
-    try:
-        reading = lanes_of(split, config, max(1, shards // 2), 3, slice(None))
-    except InputError:  # too few reviews or tokens
-        reject()
-    for number in range(4):
-        reading[first_window(reading, number)]
-        assert reading.number == number
-        assert reading.lanes.windows_per_epoch == reading.windows_of(number)
-
-
 def test_epochs_are_planned_once_and_many_are_estimated(monkeypatch):
     planned, assign = [], epochs.balanced
     monkeypatch.setattr(

@@ -271,19 +271,6 @@ def test_memory_adds_up_by_hand(changed, per_parameter, per_product, bytes_of_la
     assert bytes_of_lane in (None, memory.bytes_per_lane)
 
 
-@pytest.mark.parametrize("fault", ["several nodes", "more GPUs"])
-def test_what_is_written_as_advised_is_a_network(fault, tmp_path):
-    """The error for a missing network says what to add; with that the plan is made."""
-    several = "count = 2\n" if fault == "several nodes" else ""
-    text = (CLUSTERS / "h200.toml").read_text().replace("gpus = 8", f"{several}gpus = 8")
-    path = tmp_path / "cluster.toml"
-    path.write_text(text)
-    with pytest.raises(InputError, match=r"(has 8 and no|needs a).*network.*bytes_per_second"):
-        Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH)
-    path.write_text(f'{text}\n[network]\nname = "InfiniBand"\nbytes_per_second = 50e9\n')
-    assert Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH).steps > 0
-
-
 def test_a_job_has_the_slowest_link_of_its_nodes_and_exchanges_among_the_gpus_it_takes():
     slow, fast = node(1e13), replace(node(2e13), link_bytes_per_second=3e10)
     network = NetworkConfig(name="wire", bytes_per_second=1e9)

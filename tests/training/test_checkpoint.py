@@ -214,19 +214,6 @@ def test_the_origin_of_the_first_weights_is_kept_with_the_run(checkpoints, small
     assert resumed.progress.began_from == origin
 
 
-def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split):
-    others = [checkpoints.folder / name for name in ("step-backup", "step-7", "step-00000009.old")]
-    for other in others:
-        other.mkdir(parents=True)
-    trainer = make_trainer()
-    for _ in range(3):
-        saved_by(checkpoints, small_split, trainer)
-    restored = make_trainer()
-    checkpoints.restore(restored)
-    assert restored.progress.step == 3
-    assert all(other.is_dir() for other in others)
-
-
 CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
 
 

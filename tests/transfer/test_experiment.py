@@ -92,17 +92,6 @@ def test_the_classifier_repeats_the_reported_accuracy(transferred, telling_model
     np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
-def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
-    notes = tmp_path / "out/classifier/notes.txt"
-    notes.parent.mkdir(parents=True)
-    notes.write_text("mine")
-    with pytest.raises(
-        InputError, match=r"out/classifier: .* did not write: 'notes\.txt'; move them"
-    ):
-        run_transfer(loaded, sets, tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
-
-
 def test_a_classifier_is_replaced_whole_or_not_at_all(
     tmp_path, transferred, loaded, sets, monkeypatch
 ):

@@ -73,8 +73,3 @@ class Interrupted:
         if self.begun == self.batch:
             raise KeyboardInterrupt
         return self.loaded.read(*arguments, **options)
-
-
-@pytest.mark.usefixtures("without_file_locks")
-def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, loaded):
-    assert FeatureCache(tmp_path).features(loaded, TEXTS, "a").shape == (30, 12)

@@ -252,7 +252,6 @@ REFUSED = [
     ("link", {}, "link: exists already"),
     ("/", {}, "name a new folder"),
     ("in.jsonl/out", {}, r"in\.jsonl is a file, not a folder"),
-    ("linked", {}, r"linked\.partial: is a link"),
     *(("out", {"split": split}, "--split") for split in ((0, 1, 1), (1, -1, 1), (1, 1))),
     *(("out", {"split": split}, "--split") for split in ((float("nan"), 1, 1), (1e308,) * 3)),
 ]
@@ -261,12 +260,9 @@ REFUSED = [
 @pytest.mark.parametrize(("output", "settings", "message"), REFUSED)
 def test_what_cannot_be_prepared_is_refused(tmp_path, source, output, settings, message):
     (tmp_path / "old").mkdir()
-    (tmp_path / "old/request.json").write_text("{}")
-    for link, place in (("link", "unmounted"), ("linked.partial", "old")):
-        (tmp_path / link).symlink_to(tmp_path / place)
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
     with pytest.raises(InputError, match=message):
         prepare_corpus([source], tmp_path / output, **settings)
-    assert (tmp_path / "old/request.json").read_text() == "{}"
 
 
 def test_too_few_reviews_for_the_splits_are_refused(tmp_path):
