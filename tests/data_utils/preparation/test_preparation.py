@@ -6,7 +6,6 @@ import shutil
 import tracemalloc
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -343,17 +342,6 @@ def test_the_key_of_an_input_is_that_of_its_first_rows(tmp_path, source, caplog)
     meta = prepare_corpus([tmp_path / "two.csv"], tmp_path / "two", text_key=both, split=(1, 0, 0))
     assert (tmp_path / "two" / "train.bin").read_bytes().count(b"It is") == 2
     assert meta["splits"]["train"]["reviews"] == 1
-
-
-def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
-    """With a look for each, a hundred thousand files of one review would take hours."""
-    for number in range(30):
-        (tmp_path / f"{number}.txt").write_text(f"review {number}")
-    looks, glob = [], Path.glob
-    monkeypatch.setattr(Path, "glob", lambda *a, **k: looks.append(a) or glob(*a, **k))
-    inputs = [tmp_path / f"{number}.txt" for number in range(30)]
-    prepare_corpus(inputs, tmp_path / "out", documents=True, split=(1, 0, 0))
-    assert len(looks) < 10
 
 
 def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):

@@ -113,24 +113,6 @@ def test_stretches_hold_the_reviews_in_order_and_about_the_same_bytes(write, shu
     assert len(sizes) <= 2 + sum(lengths) // 8000
 
 
-def test_each_of_many_short_runs_is_opened_a_few_times(write):
-    opened = []
-
-    class CountedRun(Run):
-        def path(self, suffix):
-            opened.append(suffix)
-            return super().path(suffix)
-
-    for number in range(200):
-        written = write([b"%03d" % number], [number << 32 | 7])
-    runs = [CountedRun(*run) for run in written]
-    stretches = merged(runs, 3, shuffled=False)
-    assert len(opened) <= 20 * len(runs)  # not once for each stretch
-    assert b"".join(chain.from_iterable(stretches)) == b"".join(
-        b"%03d" % number for number in range(200)
-    )
-
-
 def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
     write([b"last", b"a", b""], [2**64 - 1, 0, 5])
     write([], [])

@@ -16,8 +16,6 @@ from model.kernels.compilation import window_library
 from model.kernels.cores import EMULATED_AMX
 from model.kernels.cpp.mlstm import compiled_mlstm
 from model.layers import recurrence
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import (
     EPS,
@@ -196,19 +194,6 @@ def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
         assert torch.equal(recurrence.pack("fused", *weights[:2], w_x), pack(*weights[:2], w_x))
     assert not runs_on_tiles(weights[0].float())
     assert not runs_on_tiles(weights[0].half())
-
-
-@pytest.mark.processor
-def test_a_model_names_its_implementation(emulated):
-    def implementation(dtype, **config):
-        config = ModelConfig(hidden_size=5, embedding_size=2, **config)
-        return build_model(config, seed=0, compute_dtype=dtype).implementation
-
-    assert implementation(torch.bfloat16) == "compiled for Intel AMX"
-    assert implementation(torch.float32) == "compiled"
-    assert implementation(torch.float64) == "plain torch"
-    assert implementation(torch.float32, backend="reference") == "reference"
-    assert implementation(torch.float32, cell="lstm") == "torch.nn.LSTM"
 
 
 def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):
