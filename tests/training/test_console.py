@@ -92,6 +92,7 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
         elif step == 20:
             lines.show(line_of(step), ROW)
     assert due == [1, 16, 35]
+    capsys.readouterr()
     lines = ProgressLines(0, 100, clock)
     assert [lines.advance() for _ in range(3)] == [True, False, False]  # asked for once
     lines.show(line_of(1), ROW)

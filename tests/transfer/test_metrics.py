@@ -83,6 +83,7 @@ def test_draws_agree_with_the_normal_distribution_however_many_are_made_at_once(
     assert (resampled_sums(values, seed=4) != expected).any()
     monkeypatch.setattr("transfer.metrics.COUNTS_AT_ONCE", 7 * 6)
     np.testing.assert_array_equal(resampled_sums(values, seed=3), expected)
+    monkeypatch.undo()
     truth = np.zeros((400, 2), np.int64)
     choices = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
     low, high = describe_choices(truth, choices, ("a", "b"))["accuracy_interval"]

@@ -261,9 +261,10 @@ def test_compiling_waits_neither_for_a_live_process_nor_a_compiler_for_ever(tmp_
         with compiled_code._one_at_a_time(tmp_path / "window.so"):
             assert 0.1 < time.monotonic() - started < 60
     monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.1)
-    sleeping = tmp_path / "c++"
+    sleeping = tmp_path / "compiler" / "c++"
+    sleeping.parent.mkdir()
     sleeping.write_text("#!/bin/sh\nexec sleep 60\n")
     sleeping.chmod(0o755)
     with pytest.raises(RuntimeError, match=r"c\+\+: took longer than 0\.1 s$"):
-        compiled_code._compile([str(sleeping)], tmp_path / "window.so")
-    assert list(tmp_path.iterdir()) == [sleeping]
+        compiled_code._compile([str(sleeping)], sleeping.with_name("window.so"))
+    assert list(sleeping.parent.iterdir()) == [sleeping]

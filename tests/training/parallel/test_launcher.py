@@ -29,7 +29,8 @@ def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys, monk
     failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(error_file))
     summary = str(ChildFailedError("main.py", {0: failure})).splitlines()
     assert summary[-2].endswith(f": {LINE}")
-    monkeypatch.setenv("LOCAL_RANK", "1")
+    error_file.unlink()
+    monkeypatch.setenv("LOCAL_RANK", "1")  # the only one that is refused
     report_failure()
     assert capsys.readouterr().err == f"{LINE}\n"
     assert error_file.is_file()
