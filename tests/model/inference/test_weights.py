@@ -144,8 +144,18 @@ def with_entry(value):
     [
         (False, "payload", lambda _: torch.zeros(2), "payload"),
         (True, "decoder.weight", lambda _: torch.zeros(256, 12), "holds float32, not 8-bit integ"),
-        (False, BIAS, lambda bias: bias.to(torch.int32), r"bias holds .*, not floating-point"),
-        (False, BIAS, lambda bias: bias.to(torch.complex64), r"bias holds .*, an unknown kind"),
+        (
+            False,
+            BIAS,
+            lambda bias: bias.to(torch.int32),
+            r"decoder\.bias holds I32, an unknown kind",
+        ),
+        (
+            False,
+            BIAS,
+            lambda bias: bias.bool(),
+            r"decoder\.bias holds .*, (not floating|an unknown)",
+        ),
         *((quantized, BIAS, with_entry(torch.nan), NOT_FINITE) for quantized in (False, True)),
         (False, BIAS, with_entry(1e300), NOT_FINITE),  # too large for fp32
     ],
