@@ -84,6 +84,7 @@ def test_memory_is_reused_only_when_nothing_refers_to_it_and_counts_only_if_it_w
     again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
     assert again.data_ptr() == address
     assert again.shape == (size // 8, 2)
+    pool = MemoryPool()
     with pytest.raises(RuntimeError, match="memory"):
         pool.allocate(1 << 60)  # more than any machine has
     assert (pool.used, pool.most_used) == (0, 0)
