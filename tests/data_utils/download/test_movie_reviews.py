@@ -84,8 +84,12 @@ def test_another_archive_is_refused(tmp_path, extra, message):
     with pytest.raises(InputError, match=message):
         convert_movie_reviews(archive, tmp_path, SUBSETS)
     assert list(contents(tmp_path)) == [archive]
+
+
+@pytest.mark.parametrize("damage", ["half", "text", "empty"])
+def test_a_damaged_archive_is_refused(tmp_path, damage):
+    archive = write_archive(tmp_path / "a.tar.gz")
     whole = archive.read_bytes()
-    for damaged in (whole[: len(whole) // 2], b"text", b""):
-        archive.write_bytes(damaged)
-        with pytest.raises(InputError, match="damaged"):
-            convert_movie_reviews(archive, tmp_path, SUBSETS)
+    archive.write_bytes({"half": whole[: len(whole) // 2], "text": b"text", "empty": b""}[damage])
+    with pytest.raises(InputError, match="damaged"):
+        convert_movie_reviews(archive, tmp_path, SUBSETS)
