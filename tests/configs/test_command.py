@@ -60,21 +60,10 @@ def run_after(tmp_path):
     return run_words
 
 
-@pytest.mark.parametrize(
-    ("words", "package"),
-    [
-        ("main.py", "torch"),
-        ("-m experiments.neuron.run", "sklearn"),
-    ],
-)
-def test_a_package_that_is_not_installed_is_named(run_after, words, package):
-    process = run_after(f"import sys; sys.modules[{package!r}] = None", f"{words} --help")
-    assert_refused(process, package, "pip install -r requirements.txt")
-
-
 def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(run_after):
     """`pip install .` does not install this package, which main.py needs."""
     process = run_after("import sys; sys.modules['tomli_w'] = None", "main.py --help")
+    assert_refused(process, "tomli_w", "pip install -r requirements.txt")
     message = process.stderr.partition(":")[2].partition(":")[0].strip()
     assert message.startswith("the package")
     assert f"`error: {message}`" in (ROOT / "docs/troubleshooting.md").read_text()
@@ -91,22 +80,11 @@ sys.meta_path.insert(0, Interrupting())
 
 
 @pytest.mark.parametrize(
-    ("words", "imported"),
-    [
-        ("main.py", "torch"),
-        ("scripts/transfer.py", "numpy"),
-        ("-m mlstm_sentiment models", "numpy"),
-    ],
+    ("words", "imported"), [("main.py", "torch"), ("-m mlstm_sentiment models", "numpy")]
 )
 def test_ctrl_c_during_the_imports_is_one_word(run_after, words, imported):
     process = run_after(INTERRUPTS.format(name=imported), words)
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")
-
-
-def test_another_missing_name_keeps_its_traceback(capsys):
-    error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
-    end_in_one_line(ModuleNotFoundError, error, None)
-    assert "ModuleNotFoundError" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
@@ -132,7 +110,7 @@ run(lambda: write_atomically(Path("answers"), write, "a result"))
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGXCPU"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGXCPU"])
 def test_a_signal_leaves_no_file_half_written(tmp_path, name):
     number = getattr(signal, name)
     with subprocess.Popen(
@@ -183,16 +161,7 @@ def test_a_full_disk_is_one_line():
     assert_refused(outcome, "error: standard output: No space left")
 
 
-def test_what_was_printed_before_an_error_arrives():
-    fails = "from configs.command import report, run; run(lambda: report({'score': 1}, there))"
-    there = "from pathlib import Path; there = Path('README.md/x.json')"
-    outcome = run_anew("-c", f"{there}; {fails}")
-    assert outcome.returncode == 2
-    assert outcome.stdout.split() == ["score", "1"]
-    assert outcome.stderr.startswith("error: README.md/x.json: README.md is a file")
-
-
-def test_an_error_is_short_whatever_it_quotes(capsys):
+def test_an_error_is_short_whatever_it_quotes_and_a_missing_name_keeps_its_traceback(capsys):
     def quote_a_file():
         raise InputError(f"config.json: unknown {'key' * 9_000_000}\n; take it away")
 
@@ -202,15 +171,9 @@ def test_an_error_is_short_whatever_it_quotes(capsys):
     assert len(line) < 1100
     assert line.startswith("error: config.json: unknown key")
     assert line.endswith("; take it away")
-
-
-def test_a_link_to_itself_is_one_line(capsys, tmp_path):
-    loop = tmp_path / "loop.json"
-    loop.symlink_to(loop)
-    with pytest.raises(SystemExit) as end:
-        run(lambda: prepare_output(loop))
-    assert end.value.code == 2
-    assert str(loop) in capsys.readouterr().err.splitlines()[0]
+    error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
+    end_in_one_line(ModuleNotFoundError, error, None)
+    assert "ModuleNotFoundError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -225,7 +188,7 @@ def test_too_little_memory_is_one_line(capsys, ask):
 
 
 @pytest.mark.parametrize("command", [("-m", "mlstm_sentiment", "models"), ("main.py", "--help")])
-@pytest.mark.parametrize("megabytes", [60, 150, 400])
+@pytest.mark.parametrize("megabytes", [60, 400])
 def test_a_limit_of_memory_is_one_line_whatever_meets_it(command, megabytes):
     """An import, a thread or an array."""
     process = subprocess.run(

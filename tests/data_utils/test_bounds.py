@@ -161,7 +161,7 @@ def test_numbers_and_nesting_out_of_all_measure_are_refused(tmp_path, key, value
         list(ArrivingRecords(iter(lines), kind_of(lines[0])))
 
 
-def test_a_row_too_deep_to_be_written_is_refused():
+def test_what_is_nested_or_written_as_python_is_refused(tmp_path):
     deep: list[object] = []
     for _ in range(200_000):  # Python 3.13 and 3.14 write some ten thousand
         deep = [deep]
@@ -170,6 +170,9 @@ def test_a_row_too_deep_to_be_written_is_refused():
     for row_format in ("jsonl", "csv"):
         with pytest.raises(InputError, match="line 7: is nested too deeply to be written"):
             RowOutput(io.BytesIO(), row_format).write([row])
+    (tmp_path / "a.jsonl").write_text("{'text': [" + "1," * (_LONGEST_LITERAL // 2) + "]}")
+    with pytest.raises(InputError, match="line 1: not JSON"):
+        list(read_records(tmp_path / "a.jsonl", strict=True))
 
 
 @pytest.mark.usefixtures("soon")
@@ -178,9 +181,3 @@ def test_many_small_items_after_a_long_one_take_time_in_proportion(tmp_path):
     items = [{"text": "a" * (LONGEST_RECORD // 2)}, *({"text": "b"} for _ in range(100_000))]
     (tmp_path / "a.json").write_text(json.dumps(items))
     assert sum(1 for _ in read_records(tmp_path / "a.json", strict=True)) == len(items)
-
-
-def test_long_lines_in_pythons_notation_are_not_tried(tmp_path):
-    (tmp_path / "a.jsonl").write_text("{'text': [" + "1," * (_LONGEST_LITERAL // 2) + "]}")
-    with pytest.raises(InputError, match="line 1: not JSON"):
-        list(read_records(tmp_path / "a.jsonl", strict=True))

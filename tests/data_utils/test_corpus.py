@@ -3,12 +3,14 @@
 import os
 import pickle
 import shutil
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from data_utils.corpus import open_corpus
+from data_utils.corpus import LABELLED_SEEDS, SEEDS, embedded_corpus, open_corpus
 from data_utils.lanes import DataConfig, Epochs, Lanes
+from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.engine.scoring import score_split
 from mlstm_sentiment.errors import InputError
 from tests.support.loaded import as_loaded
@@ -71,3 +73,24 @@ def test_a_training_whose_corpus_shrinks_ends_in_one_line(folder, tmp_path):
     process.communicate(60)
     process.stderr, process.stdout = errors.read_text(), output.read_text()
     assert_refused(process, "train.bin: shrank", "--resume")
+
+
+def test_reviews_are_balanced_varied_and_have_sentiment_words_under_both_labels():
+    reviews = list(synthetic_reviews(3000, seed=0))
+    positive = sum(review.label for review in reviews)
+    assert abs(positive - 1500) < 4 * (3000 / 4) ** 0.5  # four standard deviations
+    assert len({review.text for review in reviews}) > 2900
+    assert len(Counter(word for review in reviews for word in review.text.split())) > 500
+    reviews = list(synthetic_reviews(3000, seed=0))
+    for word in ("sturdy", "flimsy"):
+        labels = [review.label for review in reviews if word in review.text]
+        positive = sum(labels) / len(labels)
+        assert 0.1 < positive < 0.9
+
+
+def test_the_embedded_corpus_is_always_the_same_and_no_split_shares_a_seed():
+    seeds = [*SEEDS.values(), *LABELLED_SEEDS.values()]
+    assert len(set(seeds)) == len(seeds)
+    corpus = embedded_corpus()
+    assert corpus.fingerprint == "a71433123194056d 8c8f170991dca9fc 247e2d246ecfa893"
+    assert corpus.splits["train"].tokens[:2].tobytes() == b"\n "

@@ -21,11 +21,9 @@ from data_utils.lanes import (
 )
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split
-from tests.support.runs import ROOT
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")
-GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 
 
 def make_split():
@@ -140,14 +138,11 @@ def test_reviews_stay_whole_and_the_seed_decides():
     assert len(set(contents)) == 3
 
 
-def test_balanced_lanes_end_together():
+def test_balanced_lanes_end_together_and_each_keeps_the_order_of_the_file_in_its_first_epoch():
     """They differ by the rounding of a lane's last window, or by its part of the last review."""
     for windows in windows_by_epoch(make_epochs(), 2):
         active = [(window.lengths > 0).sum() for window in windows]
         assert active[:-1] == [4] * (len(active) - 1)
-
-
-def test_the_first_epoch_keeps_the_order_of_the_file_within_a_lane():
     tokens, bounds = lanes_of_epoch(0).tokens, lanes_of_epoch(0).bounds
     for begin, end in itertools.pairwise(bounds):
         assert (np.diff(tokens[begin:end].astype(int)) >= 0).all()
@@ -169,7 +164,6 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     sizes, lanes, extra, window, shuffle, count, windows_per_step, data
 ):
     """An epoch is the whole text, once, whatever the ranks and wherever the run is resumed."""
-    assert "**Epoch.** One time through the whole training text." in GLOSSARY
     split = Split(np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes), np.cumsum([0, *sizes]))
     shards = lanes + extra
     config = DataConfig(window=window, shuffle=shuffle, shards=shards)
@@ -196,25 +190,7 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     assert clock.steps(count - 0.5) <= steps
 
 
-@settings(max_examples=40)
-@given(
-    st.lists(st.integers(0, 60), min_size=6, max_size=40),
-    st.integers(1, 6),
-)
-def test_windows_are_those_of_the_lanes_that_read_them(sizes, shards):
-    split = Split(np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes]))
-    config = DataConfig(window=4, shards=shards)
-    try:
-        reading = lanes_of(split, config, max(1, shards // 2), 3, slice(None))
-    except InputError:  # too few reviews or tokens
-        reject()
-    for number in range(4):
-        reading[first_window(reading, number)]
-        assert reading.number == number
-        assert reading.lanes.windows_per_epoch == reading.windows_of(number)
-
-
-def test_a_long_run_is_planned_as_fast_as_a_short_one(monkeypatch):
+def test_epochs_are_planned_once_and_many_are_estimated(monkeypatch):
     planned, assign = [], epochs.balanced
     monkeypatch.setattr(
         epochs, "balanced", lambda costs, shards: planned.append(1) or assign(costs, shards)
@@ -222,9 +198,6 @@ def test_a_long_run_is_planned_as_fast_as_a_short_one(monkeypatch):
     clock = TextClock(make_epochs())
     assert clock.epochs(clock.steps(900)) == 900
     assert len(planned) == 1
-
-
-def test_many_epochs_are_estimated():
     clock = TextClock(make_epochs(shuffle="shards", shards=9))
     per_epoch = clock.windows.windows_of(0)
     assert clock.steps(1e6) == pytest.approx(1e6 * per_epoch, rel=0.05)
@@ -252,15 +225,6 @@ def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(draw
 def first_window(lanes, number):
     """Return where an epoch begins, among the windows of all epochs."""
     return sum(map(lanes.windows_of, range(number)))
-
-
-def test_a_resume_within_an_epoch_reads_its_rest_and_whole_epochs_after_it():
-    new = make_epochs()
-    begin, end = first_window(new, 2), first_window(new, 3)
-    for resumed in (new.windows_of(0) + 1, begin - 1):
-        anew = make_epochs()
-        windows = [reviews_of(anew[index]) for index in range(resumed, end)]
-        check_complete(sum(windows[begin - resumed :], Counter()), 4)
 
 
 def test_auto_depends_on_the_size_of_the_split():

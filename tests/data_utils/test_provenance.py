@@ -32,10 +32,13 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch, set_command_li
     assert origin["git_revision"]
 
 
-def test_a_module_is_named_as_for_python_m(monkeypatch, set_command_line):
+def test_a_module_is_named_as_for_python_m_and_no_revision_outside_of_git(
+    monkeypatch, set_command_line, tmp_path
+):
     started(monkeypatch, "experiments.neuron.run")
     set_command_line("/home/me/run.py", "--data", "/home/me/data")
     assert describe_origin()["command"] == "-m experiments.neuron.run --data data"
+    assert git_revision(tmp_path) == "unknown"
 
 
 def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
@@ -54,7 +57,3 @@ def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
     assert git_revision(tmp_path) == clean
     code.write_text("2")
     assert git_revision(tmp_path) == f"{clean}-dirty"
-
-
-def test_outside_of_git_the_revision_is_unknown(tmp_path):
-    assert git_revision(tmp_path) == "unknown"

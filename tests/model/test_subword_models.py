@@ -40,19 +40,11 @@ def test_a_model_travels_with_its_vocabulary(tmp_path, subword_model, subwords, 
     assert loaded.encode("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
 
 
-def test_only_the_description_of_a_model_of_subwords_names_a_vocabulary(
-    folder, tmp_path, subwords, small_model
-):
-    save_model(tmp_path / "bytes", small_model, PROFILE, {})
-    of_subwords, of_bytes = (
-        json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "bytes")
-    )
-    assert (of_subwords["format_version"], of_bytes["format_version"]) == (3, 1)
-    assert (of_subwords["tokenizer"], of_bytes["tokenizer"]) == ("bpe", "bytes")
-    assert of_subwords["tokenizer_sha256"] == subwords.digest
-    assert of_subwords["architecture"]["vocabulary_size"] == 400
-    assert "vocabulary_size" not in of_bytes["architecture"]
-    assert not (tmp_path / "bytes" / TOKENIZER_FILE).exists()
+def test_the_size_is_the_corpuss_or_refused():
+    for given in (ModelConfig(), ModelConfig(vocabulary_size=400)):
+        assert given.for_vocabulary(400).resolved_vocabulary_size == 400
+    with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
+        ModelConfig(vocabulary_size=300).for_vocabulary(400)
 
 
 def test_another_vocabulary_is_refused(folder):
@@ -116,7 +108,7 @@ def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords
     assert "\ufffd" not in text or "\ufffd".encode() in text.encode()
 
 
-def test_the_first_token_carries_the_space_of_the_opening(subword_model, subwords):
+def test_a_text_begins_with_the_space_of_its_opening_and_ends_at_a_stop(subword_model, subwords):
     """The likeliest token that begins with a space, without its space."""
     _, state = subword_model.hidden(
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
@@ -127,9 +119,6 @@ def test_the_first_token_carries_the_space_of_the_opening(subword_model, subword
     expected = subwords.spellings[np.where(begins, logits, -np.inf).argmax()].decode()
     text = write(subword_model, subwords, b"\n I thought ", temperature=0)
     assert (" " + text).startswith(expected)
-
-
-def test_a_stop_inside_a_token_ends_the_text(subword_model, subwords):
     whole = write(subword_model, subwords, length=400)
     for size in (1, 2, 3):
         stop = whole[100 : 100 + size]
@@ -152,10 +141,3 @@ def test_the_automaton_follows_a_token_as_it_follows_its_bytes(subwords):
             if possible:
                 assert of_tokens.next_state(state, token) == now
     assert not of_tokens.allowed(START, 9)[subwords.spellings.index(b"")]
-
-
-def test_the_size_is_the_corpuss_or_refused():
-    assert ModelConfig().for_vocabulary(400).vocabulary_size == 400
-    assert ModelConfig(vocabulary_size=400).for_vocabulary(400).resolved_vocabulary_size == 400
-    with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
-        ModelConfig(vocabulary_size=300).for_vocabulary(400)

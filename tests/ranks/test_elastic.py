@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from mlstm_sentiment.files.storage import read_json
-from tests.ranks.reshaping import LANES, STARTS
+from tests.ranks.reshaping import STARTS
 from tests.support.runs import (
     free_port,
     rows_of,
-    run,
     run_ranks,
     small_run,
     start_anew,
@@ -106,19 +105,3 @@ def test_a_launcher_restarts_and_resumes_after_kill_9(victim, tmp_path):
     resumed_from = int(output.rpartition("from step ")[2].split()[0])
     assert resumed_from >= 6
     assert [row["step"] for row in rows_of(tmp_path / "run")] == list(range(1, 401))
-
-
-@pytest.mark.slow
-def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
-    alone, folder = tmp_path / "alone", tmp_path / "run"
-    settings = {"data.lanes": LANES, "optim.decay": "constant", "evaluate.every_steps": 100}
-    settings["optim.lr"] = 0.03  # amplifies less how ranks round their sums
-    assert run(*small_run(alone, STARTS[-1][1], **settings)).returncode == 0
-    for ranks, steps in STARTS:
-        processes = run_ranks(ranks, *small_run(folder, steps, **settings, **AGAIN))
-        assert not any(process.returncode for process in processes), processes
-        assert f"{LANES} lanes on {ranks} x cpu" in processes[0].stdout
-    together = {row["step"]: row for row in rows_of(folder)}
-    for row in rows_of(alone):
-        for key in ("train_bits_per_character", "characters"):
-            assert together[row["step"]][key] == pytest.approx(row[key], rel=2e-5)

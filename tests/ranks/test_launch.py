@@ -7,17 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import runs
-from tests.support.runs import (
-    ROOT,
-    done,
-    launch,
-    rows_of,
-    run,
-    run_ranks,
-    start_anew,
-    trained,
-    wait_for,
-)
+from tests.support.runs import ROOT, done, launch, rows_of, run, run_ranks, start_anew, wait_for
 from training.runs.run_directory import read_rows
 
 STEPS = 40
@@ -82,18 +72,6 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     assert rows_of(cut) == rows_of(whole)
 
 
-@pytest.mark.slow
-def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
-    folder = tmp_path / "run"
-    arguments = [
-        word.replace("--data.lanes", "--data.lanes_per_rank")
-        for word in map(str, small_run(folder, 4))
-    ]
-    trained(launch(2, *arguments))
-    assert "lanes = 16" in (folder / "config.toml").read_text()
-    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
     """Such a thread can abort the process when the interpreter exits."""
@@ -123,10 +101,9 @@ def assert_every_rank_refuses(processes, line):
         assert "peer" not in process.stderr
 
 
-@pytest.mark.parametrize("setting", ["seed", "train.precision"])
-def test_a_rank_with_another_setting_is_named_on_every_rank(tmp_path, setting):
+@pytest.mark.parametrize(("setting", "other"), [("seed", 1), ("train.precision", "fp32")])
+def test_a_rank_with_another_setting_is_named_on_every_rank(tmp_path, setting, other):
     command = small_run(tmp_path / "run", 4, **{"train.precision": "auto"})
-    other = {"seed": 1, "train.precision": "fp32"}[setting]
     processes = run_ranks(2, *command, last=[f"--{setting}", other])
     line = f"rank 1 and the main rank do not have the same {setting};"
     assert_every_rank_refuses(processes, line)
@@ -144,13 +121,6 @@ def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
     processes = run_ranks(2, *small_run(tmp_path, 4))
     assert_every_rank_refuses(processes, f"{tmp_path}: exists already")
-
-
-def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
-    probe = {"evaluate.probe_train": tmp_path / "a.csv", "evaluate.probe_val": tmp_path / "b.csv"}
-    processes = run_ranks(2, *small_run(tmp_path / "run", 4, **probe))
-    expected = f"evaluate.probe_train and probe_val: {tmp_path}/a.csv: no such file"
-    assert_every_rank_refuses(processes, expected)
 
 
 def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_timeout():

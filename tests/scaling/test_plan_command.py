@@ -1,7 +1,6 @@
 """scripts/plan.py as a user runs it."""
 
 import re
-from itertools import product
 
 import pytest
 
@@ -14,7 +13,7 @@ from scaling import comparison
 from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, assert_refused, done, run_ranks, unread_stdout
+from tests.support.runs import ROOT, assert_refused, done, run_ranks
 from tests.support.trainers import ALONE
 from training.runs.run_directory import read_rows
 
@@ -44,12 +43,6 @@ def test_the_command_answers_what_it_is_asked(tmp_path, run_here):
         assert words in process.stdout
 
 
-def test_the_plan_is_written_even_if_nobody_reads_the_table(tmp_path, run_here):
-    with unread_stdout():
-        done(run_here("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
-    assert read_json(tmp_path / "plan.json")["gpus"] == 128
-
-
 def test_the_table_has_a_row_for_every_number_of_gpus():
     result = planned(*ISSUE, "--gpus", 24)
     assert [row["gpus"] for row in result["table"]] == [1, 2, 4, 8, 16, 24, 32, 64, 128]
@@ -57,11 +50,13 @@ def test_the_table_has_a_row_for_every_number_of_gpus():
         alone = planned(*ISSUE, "--gpus", row["gpus"])
         assert row == {key: alone[key] for key in row}
         assert f"{row['gpus']:>4}{row['lanes']:>10,}" in "\n".join(lines(result))
+    assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
+    assert "dollars" not in "\n".join(lines(planned("--model", 1024, "--cluster", MIXED)))
     few = planned("--model", FIXTURE / "config.toml", "--cluster", CLUSTER, "--gpus", 3)
     assert [row["gpus"] for row in few["table"]] == [1, 2, 3, 4]  # it has 4 lanes
 
 
-def test_subwords_are_more_characters_than_tokens(pieces):
+def test_subwords_are_more_characters_than_tokens(pieces, tmp_path):
     config = ("--model", ROOT / "configs/cpu_subword_1024.toml", *ISSUE[2:])
     of_bytes, of_pieces = planned(*config), planned(*config, "--corpus", pieces)
     train = read_json(pieces / "meta.json")["splits"]["train"]
@@ -75,17 +70,9 @@ def test_subwords_are_more_characters_than_tokens(pieces):
     assert of_pieces["training_hours"] == pytest.approx(38.3e9 / speed / 3600)
     more = PIECES - 256  # tokens: of each a vector of E, one of H and a bias
     assert of_pieces["parameters"] - of_bytes["parameters"] == more * (128 + 1024 + 1)
-
-
-def test_subwords_without_a_corpus_are_refused(tmp_path):
     (tmp_path / "run.toml").write_text("[model]\nvocabulary_size = 4096\n")
     with pytest.raises(InputError, match=r"4096, so tokens are subwords; .* with --corpus$"):
         planned("--model", tmp_path / "run.toml", "--cluster", CLUSTER, "--gpus", 1)
-
-
-def test_options_change_what_they_should():
-    assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
-    assert "dollars" not in "\n".join(lines(planned("--model", 1024, "--cluster", MIXED)))
 
 
 def test_a_runs_config_sets_model_lanes_window_and_exchange():
@@ -102,14 +89,10 @@ def test_a_runs_config_sets_model_lanes_window_and_exchange():
     ("arguments", "words"),
     [
         (("--model", "big"), "neither a number of units nor"),
-        (("--model", "0"), "model.hidden_size"),
         (("--model", "nowhere.toml"), "no such config"),
-        (("--cluster", "nowhere.toml"), "no such config$"),
         (("--cluster", "h200_node"), r"no such config; did you mean .*/h200_nodes\.toml\?$"),
         (("--characters", "1e308"), "--characters is 1e[+]308; it must be above zero and at most"),
-        (("--gpus", "0"), "gpus"),
         (("--gpus", "1" + "0" * 400), "--gpus is too large a number"),
-        (("--model", "9" * 5000), "neither a number of units nor"),
         (("--lanes-per-gpu", "0"), "--lanes-per-gpu is 0"),
     ],
 )
@@ -123,7 +106,8 @@ def test_nonsense_is_refused(arguments, words):
     [
         ("gpus = 8", "gpu = 8", r"unknown key nodes\[0\].gpu; did you mean gpus"),
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
-        ("gpus = 8", 'gpus = "many"', "it must be a whole number"),
+        ("gpus = 8", "gpus = 0", "gpus is 0"),
+        ("bytes_per_second = ", "bytes_per_second = -", "bytes_per_second is -"),
         ("[network]", '[network]\nring = "tree"', "ring is 'tree'; it must be one of"),
         ("[network]", "[net]", "unknown key net"),
         ("[[nodes]]", "[nodes]", "nodes is .*; it must be a list, each a section"),
@@ -135,33 +119,6 @@ def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
     (tmp_path / "cluster.toml").write_text(text.replace(old, new))
     with pytest.raises(InputError, match=words):
         planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
-
-
-EVERY_NUMBER = (
-    CLUSTER.read_text().replace(
-        "\n[[nodes]]", "jitter = 0.0\ncheckpoint_bytes_per_second = 1e9\n[[nodes]]"
-    )
-    + "latency_seconds = 0.0\n"
-)
-
-
-def keys_of(pattern):
-    return re.findall(rf"^({pattern}) = [\d.]", EVERY_NUMBER, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *product(keys_of(r"\w+"), ["-0.1", "1e308", 10**30]),
-        *product(keys_of(r"\w+_per_second"), ["1e-308"]),
-        ("gpus", "0"),
-    ],
-)
-def test_every_number_of_a_cluster_has_its_bounds(tmp_path, key, value):
-    path = tmp_path / "cluster.toml"
-    path.write_text(re.sub(rf"(?m)^{key} = [\d.e-]+", f"{key} = {value}", EVERY_NUMBER))
-    with pytest.raises(InputError, match=rf"cluster\.toml: .*{key} is "):
-        planned("--model", 64, "--cluster", path)
 
 
 def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up_for_one():
@@ -183,7 +140,7 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     assert planned(*in_steps)["steps"] == 5400
 
 
-def test_a_machine_is_measured_and_planned_for(tmp_path):
+def test_a_machine_is_measured_and_planned_for_and_so_is_an_all_reduce_by_size(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(calibrate(ALONE, lanes=4, sizes=(32, 64)))
     (node,) = read_toml(path, ClusterConfig).nodes
@@ -191,9 +148,6 @@ def test_a_machine_is_measured_and_planned_for(tmp_path):
     assert node.launch_seconds > 0
     result = planned("--model", FIXTURE / "config.toml", "--cluster", path, "--characters", 1e6)
     assert result["hours"] > 0
-
-
-def test_ranks_measure_an_all_reduce_by_size(tmp_path):
     main, other = run_ranks(2, "-m", "tests.ranks.calibrating")
     assert (main.returncode, other.returncode) == (0, 0), main.stderr + other.stderr
     path = tmp_path / "mine.toml"
@@ -224,11 +178,7 @@ def test_a_run_is_compared_with_its_plan(tmp_path, run_here):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (
-            "2 cores with Intel AMX",
-            r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of cpu",
-        ),
-        ("NVIDIA H100 80GB HBM3", r"^speed: .* of the plan of h100\.toml$"),
+        ("2 cores with Intel AMX", r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of cpu"),
         ("NVIDIA H200", r"^speed: .* of the plan of h200\.toml$"),
         ("an abacus", r"^speed not compared with a plan: no file .* describes an abacus; measure"),
     ],

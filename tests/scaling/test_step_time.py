@@ -10,12 +10,7 @@ from experiments.scaling.publication.explanation import tokens_for
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from scaling.step_time import (
-    Fabric,
-    Synchronisation,
-    _exposed_seconds,
-    step_time,
-)
+from scaling.step_time import Fabric, Synchronisation, _exposed_seconds, step_time
 from scaling.workload import Workload
 
 COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and the rest
@@ -70,19 +65,7 @@ def test_nodes_emulated_over_limited_links():
             assert predicted == pytest.approx(point, rel=0.03)
 
 
-def test_a_ring_of_two_nodes_and_one_of_their_gpus_send_different_bytes():
-    per_node = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=1.0)
-    assert per_node.all_reduce_seconds(1.0, 16) == 1.875
-    assert replace(per_node, ring="nodes").all_reduce_seconds(1.0, 16) == 1.0
-
-
-def test_one_ring_through_all_gpus_is_as_fast_as_its_slower_link():
-    for link, network in ((1.0, 4.0), (4.0, 1.0)):
-        ring = replace(DGX, link_bytes_per_second=link, network_bytes_per_second=network)
-        assert ring.all_reduce_seconds(1.0, 16) == 2 * 15 / 16
-
-
-def test_limits():
+def test_limits_latencies_and_rings():
     gpus = 128
     free = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=math.inf)
     assert step_time(COMPUTING, PARAMETERS, gpus, free).efficiency == 1
@@ -92,18 +75,17 @@ def test_limits():
     assert alone.seconds == COMPUTING
     slow = replace(DGX, network_bytes_per_second=1.0)
     assert gpus * step_time(COMPUTING, PARAMETERS, gpus, slow).efficiency < 1e-6
-
-
-def test_latency_comes_with_every_doubling_of_the_nodes():
     late = replace(DGX, latency_seconds=0.5)
     added = [late.all_reduce_seconds(1, p) - DGX.all_reduce_seconds(1, p) for p in (8, 16, 64)]
     assert added == pytest.approx([0.0, 0.5, 1.5])
-
-
-def test_every_piece_has_its_latency():
-    late = replace(DGX, latency_seconds=0.5)
-    piece = late.all_reduce_seconds(PARAMETERS / 5, 64)
+    piece = late.all_reduce_seconds(PARAMETERS / 5, 64)  # every piece has it
     assert late.all_reduce_seconds(PARAMETERS, 64, pieces=5) == pytest.approx(5 * piece)
+    for link, network in ((1.0, 4.0), (4.0, 1.0)):  # a ring is as fast as its slower link
+        ring = replace(DGX, link_bytes_per_second=link, network_bytes_per_second=network)
+        assert ring.all_reduce_seconds(1.0, 16) == 2 * 15 / 16
+    per_node = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=1.0)
+    assert per_node.all_reduce_seconds(1.0, 16) == 1.875
+    assert replace(per_node, ring="nodes").all_reduce_seconds(1.0, 16) == 1.0
 
 
 def simulated(communication, computing, how):
@@ -135,15 +117,6 @@ def test_gpus_wait_for_each_other_only_when_they_synchronize():
     assert 0 < 1 + step.straggling - slowest < 0.25 * (slowest - 1)
 
 
-def test_the_size_of_a_model_cancels():
-    rate, tokens = 42e12, 65_536
-    of = {}
-    for size in (10**6, 10**9):
-        seconds = Workload(size, size, size).computing_seconds(tokens, rate)
-        of[size] = step_time(seconds, size, 128, DGX).efficiency
-    assert of[10**6] == pytest.approx(of[10**9], rel=1e-12)
-
-
 def test_the_lemma_is_the_model_of_many_gpus():
     rate, network = 42e12, 1.21e9
     tokens = tokens_for(0.9, rate, network)
@@ -153,13 +126,6 @@ def test_the_lemma_is_the_model_of_many_gpus():
     fabric = replace(DGX, network_bytes_per_second=network)
     reached = step_time(seconds, PARAMETERS, 80_000, fabric).efficiency
     assert reached == pytest.approx(0.9, rel=1e-4)
-
-
-def test_nonsense_is_refused():
-    with pytest.raises(InputError, match="at least 1"):
-        Synchronisation(windows=0)
-    with pytest.raises(InputError, match="overlap"):
-        Synchronisation(overlap=1.5)
 
 
 CONFIGS = [
@@ -187,6 +153,14 @@ def test_the_published_models_are_as_large_as_they_were():
     assert large.operations_per_token / small.operations_per_token == pytest.approx(3.945, abs=5e-4)
 
 
-def test_another_cell_is_refused():
-    with pytest.raises(InputError, match="lstm"):
-        Workload.of(ModelConfig(cell="lstm"))
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Synchronisation(windows=0), "at least 1"),
+        (lambda: Synchronisation(overlap=1.5), "overlap"),
+        (lambda: Workload.of(ModelConfig(cell="lstm")), "lstm"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()

@@ -181,14 +181,6 @@ def test_a_score_that_is_not_finite_is_no_best_one(writer_of_scores, score):
     assert not writer.directory.model.exists()
 
 
-def test_a_best_score_of_nan_from_an_older_run_is_replaced(writer):
-    trainer = writer.trainer
-    trainer.progress.best_bits_per_character = math.nan
-    writer.evaluate()
-    assert math.isfinite(trainer.progress.best_bits_per_character)
-    assert writer.directory.model.exists()
-
-
 def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writer, tmp_path):
     checkpoints = Checkpoints(tmp_path / "checkpoint", keep=2, corpus_fingerprint="abc")
     trainer = trained(lr=0.25, clip_norm=2.0)

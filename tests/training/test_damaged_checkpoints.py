@@ -39,7 +39,7 @@ def copied(saved, checkpoints):
 
 
 FUZZED = settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 
@@ -54,13 +54,6 @@ def go_on(saved, checkpoints, name, content):
     train(trainer, saved[0], 1)
     trainer.close_row()
     assert trainer.progress.step == 2
-
-
-def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
-    tensors = load((saved[1] / "lanes.safetensors").read_bytes())
-    tensors["random_state"].fill_(255)
-    with pytest.raises(InputError, match=r"lanes\.safetensors: random_state is not one of torch's"):
-        go_on(saved, checkpoints, "lanes.safetensors", save(tensors))
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes", "training"])
@@ -110,13 +103,12 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
         go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
 
 
-@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
-def test_a_bit_that_has_flipped_is_refused(saved, checkpoints, name):
-    file = f"{name}.safetensors"
-    content = bytearray((saved[1] / file).read_bytes())
-    content[-1] ^= 1  # of a tensor
-    with pytest.raises(InputError, match=rf"{file}: damaged: .*; no earlier checkpoint is left"):
-        go_on(saved, checkpoints, file, bytes(content))
+TENSORS = [f"{name}.safetensors" for name in ("model", "optimizer", "lanes")]
+
+
+def flipped(content):
+    """Change a bit of the last tensor."""
+    return content[:-1] + bytes([content[-1] ^ 1])
 
 
 def test_rounded_weights_are_refused_with_the_way_to_use_them(saved, checkpoints):
@@ -130,34 +122,40 @@ def test_rounded_weights_are_refused_with_the_way_to_use_them(saved, checkpoints
     assert torch.equal(model.decoder.bias, tensors["decoder.bias"].bfloat16().float())
 
 
-@pytest.mark.parametrize("bytes_left", [20, -9])
 @pytest.mark.parametrize(
-    ("file", "message"),
+    ("file", "change", "message"),
     [
-        *(
-            (f"{name}.safetensors", "damaged or cut short")
-            for name in ("model", "optimizer", "lanes")
-        ),
-        ("training.json", "not JSON"),
+        *((file, flipped, "damaged: ") for file in TENSORS),
+        *((file, lambda content: content[:20], "damaged or cut short") for file in TENSORS),
+        *((file, lambda content: content[:-9], "damaged or cut short") for file in TENSORS),
+        ("training.json", lambda content: content[:-9], "not JSON"),
+        ("config.json", lambda content: b"{}", "has no architecture section"),
+        ("config.json", lambda content: None, "no such file"),
     ],
 )
-def test_a_torn_file_is_refused_with_the_advice_to_go_back(
-    saved, checkpoints, file, message, bytes_left
+def test_a_damaged_file_is_refused_with_the_advice_to_go_back(
+    saved, checkpoints, file, change, message
 ):
-    torn = (saved[1] / file).read_bytes()[:bytes_left]
-    with pytest.raises(
-        InputError,
-        match=rf"{file}: {message}.*; no earlier checkpoint is left; a new run with --train",
-    ):
-        go_on(saved, checkpoints, file, torn)
+    advice = "; no earlier checkpoint is left; a new run with --train"
+    with pytest.raises(InputError, match=rf"{file}: {message}.*{advice}"):
+        go_on(saved, checkpoints, file, change((saved[1] / file).read_bytes()))
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"{}", "has no architecture section; .*"), (None, "no such file")]
+    ("file", "tensor", "value", "message"),
+    [
+        ("optimizer", "exp_avg_sq", -1, "holds a negative number"),
+        ("optimizer", "step", -1, "holds a negative number"),
+        ("lanes", "row_overflows", -1, "holds a negative number"),
+        ("lanes", "random_state", 255, "is not one of torch's"),
+    ],
 )
-def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints, content, said):
-    with pytest.raises(InputError, match=rf"config\.json: {said}; no earlier checkpoint is left"):
-        go_on(saved, checkpoints, "config.json", content)
+def test_impossible_numbers_are_refused(saved, checkpoints, file, tensor, value, message):
+    tensors = load((saved[1] / f"{file}.safetensors").read_bytes())
+    name = next(name for name in tensors if name.endswith(tensor))
+    tensors[name] = tensors[name] * 0 + value
+    with pytest.raises(InputError, match=f"{file}.safetensors: {name} {message}"):
+        go_on(saved, checkpoints, f"{file}.safetensors", save(tensors))
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
@@ -171,15 +169,3 @@ def test_a_file_far_too_large_is_refused_unread(saved, checkpoints, name):
         file.truncate(8 + len(header) + (1 << 40))
     with pytest.raises(InputError, match=f"{name}.safetensors: 1,099,511,627,.* but at most "):
         checkpoints.restore(make_trainer(**SAVED))
-
-
-@pytest.mark.parametrize(
-    ("file", "tensor"),
-    [("optimizer", "exp_avg_sq"), ("optimizer", "step"), ("lanes", "row_overflows")],
-)
-def test_what_is_never_negative_is_refused_below_zero(saved, checkpoints, file, tensor):
-    tensors = load((saved[1] / f"{file}.safetensors").read_bytes())
-    name = next(name for name in tensors if name.endswith(tensor))
-    tensors[name] = tensors[name] * 0 - 1
-    with pytest.raises(InputError, match=f"{file}.safetensors: {name} holds a negative number"):
-        go_on(saved, checkpoints, f"{file}.safetensors", save(tensors))

@@ -13,9 +13,6 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import Split, encode_split
 from mlstm_sentiment.text.tokenizer import BYTES
-from model.inference import features
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from tests.support.loaded import as_loaded
 from tests.support.trainers import ALONE, CPU
 from training.evaluation import evaluate_split
@@ -44,8 +41,15 @@ def bits_by_review(model, split):
 
 @pytest.fixture
 def smaller_split():
-    """Fifteen reviews: the reference takes its time."""
-    return encode_split((r.text for r in synthetic_reviews(15, seed=5)), text_profile("openai"))
+    """Ten reviews: the reference takes its time."""
+    return encode_split((r.text for r in synthetic_reviews(10, seed=5)), text_profile("openai"))
+
+
+@pytest.fixture
+def few_subwords(subwords):
+    """The same reviews in subword tokens."""
+    texts = (review.text for review in synthetic_reviews(10, seed=5))
+    return encode_split(texts, text_profile("openai"), subwords)
 
 
 def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_split):
@@ -53,11 +57,6 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_spli
     bits = reference_bits(small_model, smaller_split.tokens)
     assert score.characters == len(smaller_split.tokens)
     assert score.bits_per_character == pytest.approx(bits.sum() / len(bits), rel=1e-6)
-
-
-def test_lanes_are_at_least_one(small_model, small_split):
-    with pytest.raises(InputError, match="--lanes is 0"):
-        score_split(as_loaded(small_model), small_split, lanes=0)
 
 
 def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
@@ -105,23 +104,24 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
     assert expected.bits_per_character == pytest.approx(alone, rel=1e-9)
 
 
-def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
-    bits = reference_bits(subword_model, subword_split.tokens)
+def test_tokens_and_the_error_over_reviews_count_per_byte(
+    subword_model, few_subwords, smaller_split
+):
+    bits = reference_bits(subword_model, few_subwords.tokens)
     score = score_split(
-        as_loaded(subword_model.float(), subword_split.tokenizer), subword_split, lanes=1
+        as_loaded(subword_model.float(), few_subwords.tokenizer), few_subwords, lanes=1
     )
-    assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
-    assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
-    evaluated = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
+    assert score.characters == len(smaller_split.tokens)  # the same reviews, as bytes
+    assert score.bits_per_character == pytest.approx(
+        bits.sum() / len(smaller_split.tokens), rel=1e-6
+    )
+    evaluated = evaluate_split(subword_model, few_subwords, lanes=1, world=ALONE)
     assert evaluated == (pytest.approx(score.bits_per_character), score.characters)
-
-
-def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_split, small_split):
     score = score_split(
-        as_loaded(subword_model, subword_split.tokenizer), subword_split, reset="review"
+        as_loaded(subword_model, few_subwords.tokenizer), few_subwords, reset="review"
     )
-    bits = bits_by_review(subword_model, subword_split)
-    sizes = np.diff(small_split.offsets)
+    bits = bits_by_review(subword_model, few_subwords)
+    sizes = np.diff(smaller_split.offsets)
     ratio = bits.sum() / sizes.sum()
     error = np.sqrt(len(bits) * (bits - ratio * sizes).var(ddof=1)) / sizes.sum()
     assert score.standard_error == pytest.approx(error, rel=1e-4)
@@ -165,32 +165,9 @@ def test_strips_are_as_many_as_the_text_has_room_for(tokens, strips, before):
     assert np.array_equal(firsts - starts, np.minimum(firsts, before))
 
 
-def test_texts_of_which_nothing_is_left_are_refused(small_model):
+def test_no_lanes_and_texts_of_which_nothing_is_left_are_refused(small_model, small_split):
     nothing = Split(np.zeros(0, np.uint8), np.zeros(3, np.int64), BYTES)
     with pytest.raises(InputError, match="nothing to score"):
         score_split(as_loaded(small_model), nothing, reset="review")
-
-
-@pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
-def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
-    """Short strips read more than the split; reviews without their first token read less."""
-    counts = []
-    score_split(as_loaded(small_model), small_split, **options, advance=counts.append)
-    assert sum(counts) == pytest.approx(len(small_split.tokens))
-    assert len(counts) > 1
-
-
-def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
-    """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
-    seen, matmul = [], torch.backends.cuda.matmul
-    before, costs = matmul.allow_bf16_reduced_precision_reduction, features.read
-
-    def noting(*arguments, **options):
-        seen.append(matmul.allow_bf16_reduced_precision_reduction)
-        return costs(*arguments, **options)
-
-    monkeypatch.setattr(features, "read", noting)
-    model = build_model(ModelConfig(hidden_size=8), seed=0)
-    evaluate_split(model, smaller_split, lanes=2, world=ALONE)
-    assert seen == [False]
-    assert matmul.allow_bf16_reduced_precision_reduction == before
+    with pytest.raises(InputError, match="--lanes is 0"):
+        score_split(as_loaded(small_model), small_split, lanes=0)

@@ -10,33 +10,22 @@ from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.text.split import Split
 from tests.support.runs import done, rows_of, run, small_run
-from training.judgement import Baselines, _sample, spike_bits, worth
+from training.judgement import Baselines, spike_bits, worth
 
 
 def split_of(text):
     return Split(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
 
 
-def test_unigrams_are_counted_in_one_split_and_scored_on_another():
+def test_unigrams_are_counted_in_one_split_and_scored_on_another_per_byte(subword_split):
     train, valid = split_of(b"a" * 744 + b"b" * 0), split_of(b"aab")
     expected = (2 * -np.log2(745 / 1000) - np.log2(1 / 1000)) / 3  # every byte is counted once more
     assert Baselines.of(train, valid).unigrams == pytest.approx(expected)
-
-
-def test_subword_tokens_are_counted_and_their_bytes_divide(subword_split):
     counts = np.bincount(subword_split.tokens, minlength=400) + 1
     costs = -np.log2(counts / counts.sum())[subword_split.tokens]
     characters = subword_split.tokenizer.count_bytes(subword_split.tokens)
     found = Baselines.of(subword_split, subword_split).unigrams
     assert found == pytest.approx(costs.sum() / characters)
-
-
-def test_a_large_split_is_sampled_from_all_over(monkeypatch):
-    monkeypatch.setattr("training.judgement._COUNTED_TOKENS", 64 * 5)
-    tokens = (np.arange(10_000) // 50).astype(np.uint8)
-    sample = _sample(Split(tokens, np.array([0, len(tokens)])))
-    assert len(sample) == 320
-    assert (sample[0], sample[-1]) == (0, 199)
 
 
 @pytest.mark.parametrize(

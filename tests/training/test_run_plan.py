@@ -45,8 +45,15 @@ def test_an_interval_in_characters_ends_where_so_much_text_was_read(
         assert saving.has_saved(step) is (twice or step >= run.last_step)
 
 
-def test_the_same_text_lies_between_evaluations_for_any_batch():
-    """As many evaluations for 64 lanes as for 8,192; in steps their number would change."""
+def test_intervals_in_steps_their_defaults_and_fractions_of_the_text():
+    run = planned(100, train={"steps": 1000}, checkpoint={"every_steps": 300})
+    due = [step for step in range(1, 1001) if run.is_due(run.checkpoint, step)]
+    assert due == [300, 600, 900, 1000]
+    assert (run.count(run.checkpoint), run.count(run.evaluate)) == (4, 5)
+    for windows in (100, 1000):
+        run = planned(windows, train={"epochs": 2}, optim={"cooldown": 0.25})
+        assert run.steps == run.last_step == 2 * windows
+        assert run.clock.epochs(run.cooldown.start) == pytest.approx(1.5)
     runs = [
         planned(windows, train={"epochs": 1}, evaluate={"every_characters": 5e4})
         for windows in (40, 400, 4000)
@@ -55,22 +62,8 @@ def test_the_same_text_lies_between_evaluations_for_any_batch():
     assert counts == {20}
 
 
-def test_intervals_in_steps_and_their_defaults():
-    run = planned(100, train={"steps": 1000}, checkpoint={"every_steps": 300})
-    due = [step for step in range(1, 1001) if run.is_due(run.checkpoint, step)]
-    assert due == [300, 600, 900, 1000]
-    assert (run.count(run.checkpoint), run.count(run.evaluate)) == (4, 5)
-
-
 @pytest.mark.parametrize("section", ["evaluate", "checkpoint"])
 def test_an_interval_is_given_once(section):
     both = {"every_steps": 3, "every_characters": 1e6}
     with pytest.raises(InputError, match=rf"^{section}\.every_steps and {section}\.every_char"):
         planned(10, **{section: both})
-
-
-def test_warmup_hold_and_cooldown_are_fractions_of_the_text():
-    for windows in (100, 1000):
-        run = planned(windows, train={"epochs": 2}, optim={"cooldown": 0.25})
-        assert run.steps == run.last_step == 2 * windows
-        assert run.clock.epochs(run.cooldown.start) == pytest.approx(1.5)

@@ -8,9 +8,8 @@ import torch
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from scaling.workload import Workload
-from tests.support.trainers import make_trainer
 from training.parallel.distributed import World
-from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck, utilization_of
+from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck
 from training.utilization import PEAKS, Utilization, limit_seconds, operations_per_token, peak_of
 
 
@@ -18,7 +17,7 @@ def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
     return Times(total, exposed, waited, characters, 0.0)
 
 
-def test_a_split_takes_nothing_from_a_lap():
+def test_a_split_takes_nothing_from_a_lap_and_a_line_nothing_from_the_row():
     now = iter([0.0, 3.0, 5.0, 105.0, 108.0, 110.0])
     watch = Stopwatch(lambda: next(now))  # at 0
     assert watch.split() == 3
@@ -26,9 +25,6 @@ def test_a_split_takes_nothing_from_a_lap():
         pass
     assert watch.split() == 5  # at 108, since 3
     assert watch.lap() == 10  # at 110, since 0
-
-
-def test_a_line_has_the_speed_since_the_line_before_and_leaves_the_row_alone():
     now = iter([0.0, 4.0, 6.0])
     trainer = SimpleNamespace(own_fraction=1.0)
     meter = ThroughputMeter(trainer, SimpleNamespace(waited=0.0), clock=lambda: next(now))
@@ -137,24 +133,15 @@ H200 = PEAKS["H200"]
     ("name", "expected"),
     [
         ("NVIDIA H200", "H200"),
-        ("NVIDIA GH200 480GB", "GH200"),
         ("NVIDIA H100 80GB HBM3", "H100"),
         ("NVIDIA H100 PCIe", "H100 PCIe"),
         ("NVIDIA A100-SXM4-80GB", "A100"),
         ("NVIDIA A100-PCIE-40GB", "A100.*40GB"),
         ("NVIDIA A10G", "A10G?"),
-        ("NVIDIA L4", "L4"),
-        ("NVIDIA L40S", "L40S"),
         ("Tesla V100-SXM2-16GB", "V100"),
-        ("Tesla T4", "T4"),
         ("NVIDIA GeForce RTX 4090", "RTX 4090"),
-        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
-        ("NVIDIA RTX A6000", "RTX A6000"),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"),
-        ("NVIDIA GB200", "GB200"),
         ("NVIDIA B300 SXM6 AC", "B300"),
-        ("NVIDIA H20", "H20"),
-        ("NVIDIA A30", "A30"),
         ("NVIDIA L40", "L40"),
         ("NVIDIA GeForce RTX 9999", None),
         ("NVIDIA H100 80GB HBM3 MIG 9g.1gb", None),
@@ -230,20 +217,5 @@ def test_a_row_of_gpus_says_how_much_of_them_is_used(on_gpus):
     limit = 2 * 256 / limit_seconds(5 * 1024**2, 256, torch.bfloat16, H200)
     assert row["fraction_of_limit"] == pytest.approx(10e6 / limit)
     assert 0 < row["mfu"] < 1
-
-
-@pytest.mark.parametrize(
-    ("name", "other", "cell", "keys"),
-    [
-        ("NVIDIA Thing", 1.0, "mlstm", {"peak_memory_bytes"}),
-        ("NVIDIA H200", 0.0, "mlstm", {"peak_memory_bytes"}),  # one rank's is not known
-        ("NVIDIA H200", 1.0, "lstm", {"peak_memory_bytes", "mfu"}),
-    ],
-)
-def test_what_is_not_known_is_left_out(on_gpus, name, other, cell, keys):
-    measured, _ = on_gpus(name, other, cell)
-    assert measured.row(1e6).keys() == keys
-
-
-def test_nothing_is_measured_on_a_cpu():
-    assert utilization_of(make_trainer(), 1.0) is None
+    for unknown in (("NVIDIA Thing",), ("NVIDIA H200", 0.0)):  # the other rank's
+        assert on_gpus(*unknown)[0].row(1e6).keys() == {"peak_memory_bytes"}

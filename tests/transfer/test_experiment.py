@@ -1,7 +1,9 @@
 """A transfer from end to end on a tiny model."""
 
 import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,12 +24,14 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.folders import contents
+from tests.support.runs import assert_refused
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment, plots
 from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accuracy, tfidf_accuracy
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression
+from transfer.task import check_seeds
 from transfer.unit_auc import per_unit_auc
 
 
@@ -36,23 +40,27 @@ def sets():
     return [make_set(150, 1), make_set(60, 2), make_set(80, 3)]
 
 
-@pytest.fixture
-def loaded(tmp_path, telling_model):
-    return LoadedModel(telling_model, text_profile("openai"), tmp_path)
+@pytest.fixture(scope="module")
+def telling_model():
+    """A model of which the regression on these reviews uses several units."""
+    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
 
 
-def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
-    with (
-        experiment.only_writer_of(tmp_path / "out"),
-        pytest.raises(InputError, match="out: another command is writing its results here"),
-    ):
-        run_transfer(loaded, sets, tmp_path / "out")
-    assert not any(contents(tmp_path / "out"))
+@pytest.fixture(scope="module")
+def loaded(telling_model):
+    return LoadedModel(telling_model, text_profile("openai"), Path("model"))
 
 
-def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
-    results = run_transfer(loaded, sets, tmp_path / "out")
-    assert results == json.loads((tmp_path / "out" / "results.json").read_text())
+@pytest.fixture(scope="module")
+def transferred(loaded, sets, tmp_path_factory):
+    """The results of a transfer and their folder; only to be read."""
+    folder = tmp_path_factory.mktemp("transferred") / "out"
+    return run_transfer(loaded, sets, folder), folder
+
+
+def test_everything_a_reader_needs_is_written(transferred):
+    results, folder = transferred
+    assert results == json.loads((folder / "results.json").read_text())
     for split in ("train", "val", "test"):
         low, high = results[f"{split}_interval"]
         assert 0 <= low <= results[f"{split}_accuracy"] <= high <= 1
@@ -60,48 +68,34 @@ def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
     assert set(results["baselines"]) == {"majority", "tfidf", "untrained"}
     assert results["neuron"]["polarity"] in (1, -1)
     for figure in ("weights.png", "neuron.png"):
-        assert (tmp_path / "out" / figure).read_bytes().startswith(b"\x89PNG")
-    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+        assert (folder / figure).read_bytes().startswith(b"\x89PNG")
+    figures = json.loads((folder / "figures.json").read_text())
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
 
 
-def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
-    notes = tmp_path / "out/classifier/notes.txt"
-    notes.parent.mkdir(parents=True)
-    notes.write_text("mine")
-    with pytest.raises(
-        InputError, match=r"out/classifier: .* did not write: 'notes\.txt'; move them"
-    ):
-        run_transfer(loaded, sets, tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
-
-
-@pytest.fixture
-def telling_model():
-    """A model of which the regression on these reviews uses several units."""
-    return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
-
-
-def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets, loaded):
-    results = run_transfer(loaded, sets, tmp_path / "out")
+def test_the_classifier_repeats_the_reported_accuracy(transferred, telling_model, sets, loaded):
+    results, folder = transferred
     assert results["nonzero"] > 0  # so that probabilities differ
-    classifier = load_head(tmp_path / "out" / "classifier", hidden_size=12)
+    classifier = load_head(folder / "classifier", hidden_size=12)
     assert classifier.model_digest == model_digest(telling_model)
     assert classifier.neuron == results["neuron"]["index"]
-    sequences = [loaded.encode(text) for text in sets[2].texts]
-    probabilities = classifier.probabilities(features_in_order(telling_model, sequences))
+    learned, _, tested = (
+        features_in_order(telling_model, list(map(loaded.encode, part.texts))) for part in sets
+    )
+    probabilities = classifier.probabilities(tested)
     assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
-    learned = features_in_order(telling_model, list(map(loaded.encode, sets[0].texts)))
-    areas, _ = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
+    areas, _ = load_areas(folder / "classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
     np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
-def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, monkeypatch):
-    run_transfer(loaded, sets, tmp_path / "out")
+def test_a_classifier_is_replaced_whole_or_not_at_all(
+    tmp_path, transferred, loaded, sets, monkeypatch
+):
+    shutil.copytree(transferred[1], tmp_path / "out")
     before = contents_of(tmp_path / "out/classifier")
 
     def is_full(*arguments):
@@ -118,25 +112,18 @@ def contents_of(folder):
     return {path.name: path.read_bytes() for path in contents(folder)}
 
 
-def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):
-    *chosen_on, tested = sets
-    praised = replace(tested, labels=np.ones_like(tested.labels))
-    results = [
-        run_transfer(loaded, [*chosen_on, last], tmp_path / name)
-        for name, last in (("right", tested), ("praised", praised))
-    ]
-    assert results[0]["test_accuracy"] != results[1]["test_accuracy"]  # it is read
-    assert results[0]["nonzero"] > 0  # there is something to choose
+def test_the_test_set_chooses_nothing(tmp_path, transferred, loaded, sets):
+    right, folder = transferred
+    praised = replace(sets[2], labels=np.ones_like(sets[2].labels))
+    results = run_transfer(loaded, [*sets[:2], praised], tmp_path / "praised")
+    assert right["test_accuracy"] != results["test_accuracy"]  # it is read
     for key in ("c", "nonzero", "val_accuracy"):
-        assert results[0][key] == results[1][key]
+        assert right[key] == results[key]
     for key in ("index", "polarity", "weight", "val_accuracy"):
-        assert results[0]["neuron"][key] == results[1]["neuron"][key]
-    assert results[0]["threshold"]["value"] == results[1]["threshold"]["value"]
-    classifiers = [
-        (tmp_path / name / "classifier/classifier.safetensors").read_bytes()
-        for name in ("right", "praised")
-    ]
-    assert classifiers[0] == classifiers[1]
+        assert right["neuron"][key] == results["neuron"][key]
+    assert right["threshold"]["value"] == results["threshold"]["value"]
+    weights = "classifier/classifier.safetensors"
+    assert (folder / weights).read_bytes() == (tmp_path / "praised" / weights).read_bytes()
 
 
 def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, sets, monkeypatch):
@@ -219,14 +206,6 @@ def test_a_regression_without_weights_is_reported(tmp_path, telling_model, caplo
     assert "no unit separates the classes: every text will get the same answer" in caplog.text
 
 
-def test_baselines(sets):
-    train, val, test = sets
-    positive = test.labels.mean()
-    majority = majority_accuracy(train, test)
-    assert majority == pytest.approx(positive if train.labels.mean() > 0.5 else 1 - positive)
-    assert tfidf_accuracy(train, val, test) > majority
-
-
 def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
     tmp_path, telling_model, sets, monkeypatch, loaded
 ):
@@ -262,13 +241,34 @@ def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
         assert fit_baseline(TFIDF, train, held_out).c == grid[scores.index(max(scores))]
 
 
-def test_pairs_of_words_count_and_a_word_that_is_repeated_counts_little_more():
-    pairs = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
-    assert tfidf_accuracy(pairs, pairs, pairs) == 1.0
+PAIRS = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
+DAYS = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
+MARKED = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
+BLANK = LabelledSet([" ", "!", "a"], np.array([1, 0, 1]), ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "accuracy"),
+    [
+        (PAIRS, PAIRS, 1.0),  # pairs of words count
+        (DAYS, MARKED, 1.0),  # marks next to a word do not make it another word
+        (BLANK, BLANK, 2 / 3),  # without any word the more common class is predicted
+    ],
+)
+def test_what_a_bag_of_words_distinguishes(train, test, accuracy):
+    assert tfidf_accuracy(train, train, test) == pytest.approx(accuracy)
+
+
+def test_what_a_baseline_counts():
     vectorizer = bag_of_words()
     (row,) = vectorizer.fit_transform(["so so so fine"]).toarray()
     so, fine = (row[vectorizer.vocabulary_[word]] for word in ("so", "fine"))
     assert so / fine == pytest.approx(1 + np.log(3))
+    texts, labels = ["good good", "good", "bad", "bad so"], np.array([1, 1, 0, 0])
+    features = CountVectorizer(binary=True).fit(texts)
+    fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
+    good = fitted.ratios_[features.vocabulary_["good"]]
+    assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -281,21 +281,28 @@ def test_a_baseline_learns_what_its_features_can_tell(name):
     assert fit_baseline(BASELINES[name], more, more).choices(more.texts[:3]).tolist() == [0, 1, 2]
 
 
-def test_ratios_of_counts_are_those_of_naive_bayes():
-    texts, labels = ["good good", "good", "bad", "bad so"], np.array([1, 1, 0, 0])
-    features = CountVectorizer(binary=True).fit(texts)
-    fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
-    good = fitted.ratios_[features.vocabulary_["good"]]
-    assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
+def test_the_last_draw_may_have_the_largest_seed():
+    check_seeds(2**32 - 3, 3)
+    LogisticRegression(random_state=2**32 - 1).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(InputError, match=f"--seed {2**32 - 3}: with 4 draws"):
+        check_seeds(2**32 - 3, 4)
+    for seed in (-1, 2**32):
+        with pytest.raises(InputError, match=f"--seed {seed}: it must be between 0 and 2"):
+            check_seeds(seed, 1)
 
 
-def test_marks_next_to_a_word_do_not_make_it_another_word():
-    train = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
-    marked = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
-    assert tfidf_accuracy(train, train, marked) == 1.0
-
-
-def test_without_any_word_the_more_common_class_is_predicted(sets):
-    _, val, test = sets
-    blank = LabelledSet([" ", "!", "a"], np.array([1, 0, 1]), test.classes)
-    assert tfidf_accuracy(blank, val, test) == test.labels.mean()
+@pytest.mark.parametrize(
+    ("script", "options", "words"),
+    [
+        ("neuron", ["--draws", "1", "--untrained", "2"], "with 2 draws"),
+        ("neuron", ["--draws", "3", "--untrained", "1"], "with 3 draws"),
+        ("transfer", ["--untrained", "2"], "with 2 draws"),
+    ],
+)
+def test_commands_refuse_before_anything_is_read(script, options, words, tmp_path, run_here):
+    """There is no model and no text; reading them would be another error."""
+    names = ("model", "train", "val", "test", "output")
+    files = [word for name in names for word in (f"--{name}", tmp_path / name)]
+    process = run_here(f"scripts/{script}.py", *files, "--seed", str(2**32 - 1), *options)
+    assert_refused(process, "--seed 4294967295", words)
+    assert not list(tmp_path.iterdir())

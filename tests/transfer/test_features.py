@@ -1,7 +1,5 @@
 """The feature cache: computed once, whole or not there."""
 
-from threading import Thread
-
 import numpy as np
 import pytest
 
@@ -26,13 +24,19 @@ def loaded(small_model):
     return as_loaded(small_model)
 
 
-def test_second_time_nothing_is_computed(tmp_path, loaded):
+def test_a_second_time_nothing_is_computed_and_an_interruption_leaves_nothing(tmp_path, loaded):
     cache = FeatureCache(tmp_path)
     first = cache.features(loaded, TEXTS, "train")
     (path,) = contents(tmp_path)
     np.save(path, first + 1)  # what no computation would give
     np.testing.assert_array_equal(cache.features(loaded, TEXTS, "train"), first + 1)
     assert len(list(contents(tmp_path))) == 1
+    expected = FeatureCache(tmp_path / "whole").features(loaded, TEXTS, "a")
+    cut = FeatureCache(tmp_path / "cut")
+    with pytest.raises(KeyboardInterrupt):
+        cut.features(Interrupted(loaded, 4), TEXTS, "a")
+    assert not list(contents(tmp_path / "cut"))
+    np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
 
 
 @pytest.mark.parametrize(
@@ -69,51 +73,3 @@ class Interrupted:
         if self.begun == self.batch:
             raise KeyboardInterrupt
         return self.loaded.read(*arguments, **options)
-
-
-def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path, loaded):
-    expected = FeatureCache(tmp_path / "whole").features(loaded, TEXTS, "a")
-    cut = FeatureCache(tmp_path / "cut")
-    with pytest.raises(KeyboardInterrupt):
-        cut.features(Interrupted(loaded, 4), TEXTS, "a")
-    assert not list(contents(tmp_path / "cut"))
-    np.testing.assert_array_equal(cut.features(loaded, TEXTS, "a"), expected)
-
-
-class Overtaken(Interrupted):
-    """A model during whose batch another command starts and runs for a while."""
-
-    def __init__(self, loaded, batch, other):
-        super().__init__(loaded, batch)
-        self.other = other
-
-    def read(self, *arguments, **options):
-        try:
-            return super().read(*arguments, **options)
-        except KeyboardInterrupt:
-            self.other.start()
-            self.other.join(timeout=0.5)
-            return self.loaded.read(*arguments, **options)
-
-
-def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, loaded):
-    expected = FeatureCache(tmp_path / "alone").features(loaded, TEXTS, "a")
-    second, results = Interrupted(loaded, None), []
-
-    def command():
-        results.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
-
-    other = Thread(target=command)
-    first = Overtaken(loaded, 3, other)
-    results.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
-    other.join(timeout=60)
-    assert second.begun == 0
-    assert len(results) == 2
-    for result in results:
-        np.testing.assert_array_equal(result, expected)
-    assert len(list(contents(tmp_path / "shared"))) == 1
-
-
-@pytest.mark.usefixtures("without_file_locks")
-def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, loaded):
-    assert FeatureCache(tmp_path).features(loaded, TEXTS, "a").shape == (30, 12)

@@ -42,7 +42,7 @@ def test_the_difference_of_separate_proportions():
     assert result["difference_interval"] == pytest.approx([0.0524, 0.3339], abs=1e-4)
 
 
-def test_draws_have_a_mean_a_band_and_two_intervals():
+def test_draws_have_a_mean_a_band_and_intervals_and_one_draw_that_of_one_classifier():
     row = over_draws([0.6, 0.7, 0.8], tested=100)
     assert row["test_accuracy"] == pytest.approx(0.7)
     assert row["test_interval"] == accuracy_interval(0.7, 100)
@@ -53,9 +53,6 @@ def test_draws_have_a_mean_a_band_and_two_intervals():
     assert margin > 0.7
     assert over_draws([0.6, 0.8], tested=100)["mean_interval"] == [0.0, 1.0]
     assert over_draws([0.6], tested=100)["mean_interval"] is None
-
-
-def test_one_draw_has_the_interval_of_one_classifier():
     wilson = binomtest(1489, 1821).proportion_ci(0.95, method="wilson")
     row = over_draws([1489 / 1821], tested=1821)
     assert row["band"] == [1489 / 1821] * 2  # a point, which says nothing of other texts

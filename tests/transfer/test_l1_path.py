@@ -78,11 +78,16 @@ def test_no_objective_is_above_liblinears_and_its_optimum_is_found(name):
         assert fit.intercept == pytest.approx(intercept, abs=1e-4)
 
 
-def test_equal_units_divide_the_weight_of_one():
+def test_equal_units_divide_a_weight_and_probabilities_are_scikit_learns():
     features, positive = one_of(200, 10)
     single, twice = (l1_path(f, positive, [0.5])[0] for f in (features, features.repeat(2, 1)))
     assert twice.converged
     assert twice.weights.reshape(10, 2).sum(1) == pytest.approx(single.weights, abs=1e-5)
+    features, positive = CASES["plain"]
+    (fit,) = l1_path(features, positive, [1.0])
+    model = LogisticRegression(l1_ratio=1.0, solver="liblinear", C=1.0).fit(features, positive)
+    expected = model.predict_proba(features)[:, 1]
+    assert fit.probabilities(features) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_path_ends_where_its_last_c_alone_does_and_repeats_to_the_bit():
@@ -92,11 +97,3 @@ def test_a_path_ends_where_its_last_c_alone_does_and_repeats_to_the_bit():
     assert last.weights == pytest.approx(alone.weights, abs=1e-5)
     *_, again = l1_path(features, positive, C_GRID)
     assert (again.weights == last.weights).all()
-
-
-def test_probabilities_are_scikit_learns():
-    features, positive = CASES["plain"]
-    (fit,) = l1_path(features, positive, [1.0])
-    model = LogisticRegression(l1_ratio=1.0, solver="liblinear", C=1.0).fit(features, positive)
-    expected = model.predict_proba(features)[:, 1]
-    assert fit.probabilities(features) == pytest.approx(expected, abs=1e-3)

@@ -47,7 +47,7 @@ def test_a_fit_that_was_stopped_has_not_converged(monkeypatch, make):
     assert fit_regression(train, val).converged is False
 
 
-def test_c_of_one_unit_is_chosen_on_val():
+def test_one_unit_has_a_c_of_its_own_and_the_polarity_of_its_weight():
     train, val = (
         Examples(0.3 * e.features, e.labels) for e in map(make_examples, (40, 40), (0, 1))
     )
@@ -55,12 +55,9 @@ def test_c_of_one_unit_is_chosen_on_val():
     assert alone[0].c != alone[1].c
     chosen = regress_on_unit(0, fit_regression(train, val), train, val).regression
     assert chosen.c == alone[1].c
-
-
-def test_a_score_of_zero_is_the_first_class():
-    undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
-    examples = Examples(np.ones((2, 2)), np.array([0, 1]))
-    assert undecided.correct(examples).tolist() == [True, False]
+    train, val = make_examples(100, 0), make_examples(100, 1)
+    against = Regression(1.0, -np.eye(8)[3], 0.0, 0.5, True)
+    assert find_neuron(against, train, val).polarity == -1
 
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])
@@ -76,12 +73,6 @@ def test_correlation_looks_past_means_and_scales(polarity):
     weightless = Regression(1.0, np.zeros(8), 0.0, 0.5, True)
     neuron = find_neuron(weightless, examples, examples)
     assert (neuron.index, neuron.polarity) == (3, polarity)
-
-
-def test_the_polarity_is_the_weights_not_the_correlations():
-    train, val = make_examples(100, 0), make_examples(100, 1)
-    against = Regression(1.0, -np.eye(8)[3], 0.0, 0.5, True)
-    assert find_neuron(against, train, val).polarity == -1
 
 
 def test_c_is_the_smallest_of_the_best_on_val():
@@ -115,7 +106,10 @@ def test_three_classes_are_fitted_one_against_the_rest():
     assert neuron.regression.accuracy(neuron.column(test)) > 0.5
 
 
-def test_a_unit_matters_as_much_as_to_the_class_that_it_matters_most_to():
+def test_a_score_of_zero_is_the_first_class_and_a_unit_matters_as_to_its_most_important_class():
+    undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
+    examples = Examples(np.ones((2, 2)), np.array([0, 1]))
+    assert undecided.correct(examples).tolist() == [True, False]
     weights = np.array([[3.0, 2.0], [0.0, -2.0], [0.0, 2.0]])
     assert Regression(1.0, weights, np.zeros(3), 0.5, True).importance().tolist() == [3, 2]
 
@@ -129,16 +123,11 @@ def test_zero_weights_fall_back_on_correlation_with_the_last_class(make, unit):
     assert find_neuron(regression, weak, weak).index == unit
 
 
-def test_one_class_is_refused():
-    one = Examples(np.zeros((4, 2), dtype=np.float32), np.ones(4, dtype=np.int64))
-    with pytest.raises(
-        InputError, match=r"^the training labels hold a single class; two are needed$"
-    ):
-        fit_regression(one, one)
-
-
 @pytest.mark.parametrize("missing", [0, 1])
 def test_labels_that_lack_a_class_are_refused(missing):
+    one = Examples(np.zeros((4, 2), dtype=np.float32), np.ones(4, dtype=np.int64))
+    with pytest.raises(InputError, match=r"^the training labels hold a single class; two are need"):
+        fit_regression(one, one)
     examples = make_classes(12, 0)
     rest = examples.subset(np.flatnonzero(examples.labels != missing))
     with pytest.raises(InputError, match=f"^the training labels lack class {missing};"):

@@ -27,28 +27,36 @@ def test_no_cut_has_a_better_f1(seed):
     assert 0 <= chosen <= 1
 
 
-def test_the_threshold_is_a_half_unless_another_is_better():
-    perfect = np.array([0.1, 0.2, 0.8, 0.9])
-    assert choose_threshold(perfect, np.array([0, 0, 1, 1]), "f1") == 0.5
-    for label in (0, 1):
-        assert choose_threshold(perfect, np.full(4, label), "f1") == 0.5
-        assert choose_threshold(np.linspace(0.2, 0.9, 100), np.full(100, label)) == 0.5
+PERFECT, ALL = [0.1, 0.2, 0.8, 0.9], np.linspace(0.2, 0.9, 100).tolist()
 
 
 @pytest.mark.parametrize(
-    ("low", "lower", "upper", "high", "nearest"),
-    [(0.1, 0.2, 0.3, 0.4, 0.35), (0.6, 0.7, 0.8, 0.9, 0.65)],
+    ("probabilities", "labels", "metric", "expected"),
+    [
+        # One half, unless another is better.
+        (PERFECT, [0, 0, 1, 1], "f1", 0.5),
+        *((PERFECT, [label] * 4, "f1", 0.5) for label in (0, 1)),
+        *((ALL, [label] * 100, "accuracy", 0.5) for label in (0, 1)),
+        *(
+            (equal, [0, 1][: len(equal)], "accuracy", 0.5)
+            for equal in ([0.5] * 2, [0.9] * 2, [0.3])
+        ),
+        # A probability of one half is not above one half.
+        ([0.3] * 8 + [0.5] * 8, [0] * 8 + [1] * 8, "accuracy", 0.4),
+        ([0.5] * 8 + [0.7] * 8, [0] * 8 + [1] * 8, "accuracy", 0.5),
+        # Of equal cuts, next to two that are the wrong way round, the one nearest to one half.
+        ([0.1] * 10 + [0.2, 0.3] + [0.4] * 10, [0] * 10 + [1, 0] + [1] * 10, "accuracy", 0.35),
+        ([0.6] * 10 + [0.7, 0.8] + [0.9] * 10, [0] * 10 + [1, 0] + [1] * 10, "accuracy", 0.65),
+        # By more than two standard errors of what it changes: sqrt(n), where it fixes n of n.
+        ([0.6] * 4 + [0.9] * 20, [0] * 4 + [1] * 20, "accuracy", 0.5),
+        ([0.6] * 5 + [0.9] * 20, [0] * 5 + [1] * 20, "accuracy", 0.75),
+        # Below all: it is the best F1, 6/7.
+        ([0.1, 0.1, 0.1, 0.9], [1, 1, 1, 0], "f1", 0.05),
+    ],
 )
-def test_of_equal_cuts_the_one_nearest_to_a_half_is_chosen(low, lower, upper, high, nearest):
-    """Either cut next to the two in the middle, which are the wrong way round, errs once."""
-    probabilities = np.array([low] * 10 + [lower, upper] + [high] * 10)
-    labels = np.array([0] * 10 + [1, 0] + [1] * 10)
-    assert choose_threshold(probabilities, labels) == pytest.approx(nearest)
-
-
-def test_a_cut_below_all_probabilities_may_have_the_best_f1():
-    probabilities, labels = np.array([0.1, 0.1, 0.1, 0.9]), np.array([1, 1, 1, 0])
-    assert choose_threshold(probabilities, labels, "f1") == pytest.approx(0.05)  # of all: 6/7
+def test_the_threshold_is_the_one_worked_out_by_hand(probabilities, labels, metric, expected):
+    chosen = choose_threshold(np.array(probabilities), np.array(labels), metric)
+    assert chosen == pytest.approx(expected)
 
 
 def accuracy(probabilities, labels, cut):
@@ -64,28 +72,6 @@ def test_a_cut_that_is_surely_better_is_the_best_of_all(truth):
     assert cut == pytest.approx(truth, abs=0.05)
     tried = [accuracy(probabilities, labels, c) for c in np.append(probabilities, [0, 1])]
     assert accuracy(probabilities, labels, cut) == max(tried)
-
-
-@pytest.mark.parametrize("probabilities", [[0.5, 0.5], [0.9, 0.9], [0.3]])
-def test_equal_probabilities_leave_one_half(probabilities):
-    labels = np.arange(len(probabilities)) % 2
-    assert choose_threshold(np.array(probabilities), labels) == 0.5
-
-
-@pytest.mark.parametrize(("fixed", "expected"), [(4, 0.5), (5, 0.75)])
-def test_a_cut_is_surely_better_by_more_than_two_standard_errors_of_what_it_changes(
-    fixed, expected
-):
-    """It fixes all that it changes: n of n, where chance alone has a deviation of sqrt(n)."""
-    probabilities = np.array([0.6] * fixed + [0.9] * 20)
-    labels = np.array([0] * fixed + [1] * 20)
-    assert choose_threshold(probabilities, labels) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(("below", "above", "expected"), [(0.3, 0.5, 0.4), (0.5, 0.7, 0.5)])
-def test_a_probability_of_one_half_is_not_above_one_half(below, above, expected):
-    probabilities, labels = np.array([below] * 8 + [above] * 8), np.array([0] * 8 + [1] * 8)
-    assert choose_threshold(probabilities, labels) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("label", "expected"), [(1, 0.25), (0, 0.75)])

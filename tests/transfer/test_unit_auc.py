@@ -24,16 +24,13 @@ def area(column, positive):
     return roc_auc_score(positive, column)
 
 
-def test_areas_are_those_of_scikit_learn():
+def test_areas_are_those_of_scikit_learn_measured_block_by_block():
     features, classes = coarse(3)
     positive = classes[:, None] == np.arange(3)
     expected = [[area(column, each) for each in positive.T] for column in features.T]
     np.testing.assert_allclose(per_feature_auc(features, positive), expected, atol=1e-12)
     one = per_feature_auc(features, positive[:, 1])
     np.testing.assert_allclose(one, np.array(expected)[:, 1], atol=1e-12)
-
-
-def test_features_are_measured_block_by_block():
     features, classes = coarse(3)
     areas = np.tile(per_feature_auc(features, classes == 1), COLUMNS)
     many = per_feature_auc(np.tile(features, COLUMNS), classes == 1)
@@ -72,7 +69,9 @@ def test_classes_that_all_or_none_have_separate_nothing():
     assert per_unit_auc(features, np.ones_like(some), 6).tolist() == [0.5] * 6
 
 
-def test_it_is_read_as_it_was_written(tmp_path):
+def test_areas_and_limits_are_read_as_they_were_written(tmp_path):
+    features = np.linspace(-1, 3, 101)[:, None] * [1, -2, 0.5, 0.25]  # two poolings of two units
+    np.testing.assert_allclose(per_unit_limit(features, 2), [2.8, 5.6])
     assert load_areas(tmp_path, 4) == (None, None)
     save_areas(tmp_path, np.array([0.5, 0.25, 1.0, 0.625]))
     areas, limits = load_areas(tmp_path, 4)
@@ -82,8 +81,3 @@ def test_it_is_read_as_it_was_written(tmp_path):
         load_areas(tmp_path, 5)
     save_areas(tmp_path, np.ones(4), np.arange(4))
     assert load_areas(tmp_path, 4)[1].tolist() == [0, 1, 2, 3]
-
-
-def test_a_limit_is_the_larger_end_of_the_middle_nine_tenths():
-    features = np.linspace(-1, 3, 101)[:, None] * [1, -2, 0.5, 0.25]  # two poolings of two units
-    np.testing.assert_allclose(per_unit_limit(features, 2), [2.8, 5.6])

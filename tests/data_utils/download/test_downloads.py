@@ -69,12 +69,15 @@ def test_a_download_that_was_cut_off_leaves_no_file_and_starts_over(tmp_path):
         ({"statuses": [404]}, "404 .*https://example.org/page.*--mirror"),
         ({"statuses": [503]}, "503 .*run the command again"),
         ({"kind": "text/html; charset=utf-8"}, "a web page, not the file"),
+        ({"claims": 10**17}, "has 100,000,000,000,000,000 bytes, but"),  # more than the disk
     ],
 )
 def test_a_server_that_does_not_send_the_file_is_reported(tmp_path, server, message):
     with served(CONTENT, **server) as site, pytest.raises(InputError, match=message):
         download(site, tmp_path, sha256=None)
     assert len(site.asked) == 1
+    with pytest.raises(InputError, match=r"refused.*--mirror"):  # nobody serves any more
+        download(site, tmp_path)
     assert names(tmp_path) == []
 
 
@@ -84,28 +87,6 @@ def test_a_silent_server_is_given_up(tmp_path, monkeypatch):
         served(CONTENT, cuts=[100_000], stalls=True) as site,
         pytest.raises(InputError, match="timed out"),
     ):
-        download(site, tmp_path)
-    assert names(tmp_path) == []
-
-
-def test_no_server_at_all(tmp_path):
-    with served(CONTENT) as site:
-        pass
-    with pytest.raises(InputError, match=r"refused.*--mirror"):
-        download(site, tmp_path)
-
-
-def test_too_little_disk_space_is_reported_before_the_download(tmp_path):
-    with (
-        served(CONTENT, claims=10**17) as site,
-        pytest.raises(InputError, match="has 100,000,000,000,000,000 bytes, but"),
-    ):
-        download(site, tmp_path)
-
-
-@pytest.mark.parametrize("largest_file", [200_000], indirect=True)
-def test_a_full_disk_leaves_no_file(tmp_path, largest_file):
-    with served(CONTENT) as site, pytest.raises(OSError, match=r"File too large.*reviews\.gz"):
         download(site, tmp_path)
     assert names(tmp_path) == []
 
@@ -136,15 +117,6 @@ def test_the_script_refuses_in_one_line(tmp_path, run_here):
         process = run_here(*command, "--mirror", site.address)
     assert_refused(process, "not the published file", SHA256, "train_binary_sent.csv")
     assert names(tmp_path / "data" / "sst") == []
-
-
-@pytest.mark.parametrize("name", ["data", "data/sst"])
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, name, run_here):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("mine")
-    process = run_here("scripts/download_data.py", "sst", "--output", tmp_path / "data")
-    assert_refused(process, f"{tmp_path / name}: is a file; name a folder")
-    assert (tmp_path / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize(

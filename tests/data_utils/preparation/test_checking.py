@@ -34,17 +34,6 @@ def test_a_changed_bit_is_named(folder, name, place):
         check_corpus(folder)
 
 
-def test_a_review_that_begins_elsewhere_is_named_also_where_nothing_marks_its_beginning(tmp_path):
-    (tmp_path / "in.txt").write_text("one\ntwo\nthree\nfour\n")
-    whole = Preparation(split=(1, 0, 0), text_profile="raw")
-    prepare_corpus([tmp_path / "in.txt"], tmp_path / "out", whole)
-    offsets = np.fromfile(tmp_path / "out/train.offsets", "<i8")
-    offsets[2] += 1
-    offsets.tofile(tmp_path / "out/train.offsets")
-    with pytest.raises(InputError, match=r"train\.offsets: has changed since it was prepared"):
-        check_corpus(tmp_path / "out")
-
-
 def rewrite_offsets(folder, change):
     """Change the offsets of a corpus of the first release, which had no digest of them."""
     offsets = np.fromfile(folder / "train.offsets", "<i8")

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from data_utils.preparation.blocks import Reviews
-from data_utils.preparation.runs import (
-    Run,
-    _finished,
-    _write_run,
-    digests_of,
-    find_repeats,
-    stretches,
-)
+from data_utils.preparation.runs import Run, _finished, _write_run, find_repeats, stretches
 from mlstm_sentiment.reading.texts import ReadingReport
 
 ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
@@ -120,24 +113,6 @@ def test_stretches_hold_the_reviews_in_order_and_about_the_same_bytes(write, shu
     assert len(sizes) <= 2 + sum(lengths) // 8000
 
 
-def test_each_of_many_short_runs_is_opened_a_few_times(write):
-    opened = []
-
-    class CountedRun(Run):
-        def path(self, suffix):
-            opened.append(suffix)
-            return super().path(suffix)
-
-    for number in range(200):
-        written = write([b"%03d" % number], [number << 32 | 7])
-    runs = [CountedRun(*run) for run in written]
-    stretches = merged(runs, 3, shuffled=False)
-    assert len(opened) <= 20 * len(runs)  # not once for each stretch
-    assert b"".join(chain.from_iterable(stretches)) == b"".join(
-        b"%03d" % number for number in range(200)
-    )
-
-
 def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
     write([b"last", b"a", b""], [2**64 - 1, 0, 5])
     write([], [])
@@ -147,10 +122,3 @@ def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
     repeats = [np.array([True, False, False]), np.zeros(0, bool), np.array([False, True])]
     assert list(chain.from_iterable(merged(runs, 3, repeats=repeats))) == [b"b", b"", b"last"]
     assert merged([], 5) == []
-
-
-def test_digests_have_two_halves():
-    digests = digests_of([b"one", b"one", b"two"])
-    assert (digests[0] == digests[1]).all()
-    assert (digests[0] != digests[2]).all()
-    assert (digests[:, 0] != digests[:, 1]).all()

@@ -12,7 +12,6 @@ import pytest
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.preparation import PieceSizes, Preparation, check_corpus
-from data_utils.preparation.runs import _write_run
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
@@ -28,7 +27,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.splits import files_of, make_split, reviews_in, reviews_of, write_texts
+from tests.data_utils.splits import files_of, make_split, reviews_of, write_texts
 from tests.support.folders import contents
 from tests.support.runs import ROOT
 
@@ -54,21 +53,6 @@ def whole(tmp_path, source):
     return tmp_path / "whole"
 
 
-def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path, monkeypatch):
-    """Earlier versions kept a tweet of which the profile leaves nothing."""
-
-    def write_with_an_empty_review(run, reviews, *arguments):
-        reviews.encoded[-1] = b""
-        return _write_run(run, reviews, *arguments)
-
-    monkeypatch.setattr("data_utils.preparation.runs._write_run", write_with_an_empty_review)
-    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "the last"])
-    settings = {"split": (len(TEXTS), 0, 1), "text_profile": "tweet", "keep_order": True}
-    meta = prepare_corpus([path], tmp_path / "out", **settings)
-    assert meta["splits"]["test"]["reviews"] == 1
-    assert reviews_in(tmp_path / "out", "test") == [b""]
-
-
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)
@@ -81,17 +65,8 @@ def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
         assert size["bytes"] == of_bytes["splits"][name]["bytes"]
         assert size["tokens"] == len(corpus.splits[name].tokens) < size["bytes"]
     assert corpus.splits["train"].tokens.dtype == np.uint16
-    assert meta["format_version"] == 2
+    assert (meta["format_version"], of_bytes["format_version"]) == (2, 1)
     assert check_corpus(tmp_path / "out") == meta["splits"]
-
-
-def test_a_corpus_of_bytes_has_no_entries_about_vocabularies(tmp_path, source):
-    meta = prepare_corpus([source], tmp_path / "out", tokenizer="bytes")
-    assert (meta["format_version"], meta["tokenizer"]) == (1, "bytes")
-    assert "tokenizer_sha256" not in meta
-    assert set(meta["splits"]["train"]) == {"reviews", "bytes", "sha256", "offsets_sha256"}
-    expected = {f"{name}.{end}" for name in SPLITS for end in ("bin", "offsets")} | {"meta.json"}
-    assert set(files_of(tmp_path / "out")) == expected
 
 
 def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole):
@@ -125,7 +100,7 @@ def test_a_vocabulary_that_cannot_be_keeps_what_was_read(tmp_path, source, whole
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_killed_trainer_is_reported_and_what_was_read_is_kept(tmp_path, source):
+def test_a_trainer_that_ends_early_is_reported_and_the_reading_kept(tmp_path, source, monkeypatch):
     def kill_the_trainer():
         while not (children := multiprocessing.active_children()):
             time.sleep(0.01)
@@ -137,6 +112,9 @@ def test_a_killed_trainer_is_reported_and_what_was_read_is_kept(tmp_path, source
         prepare_corpus([source], tmp_path / "out")
     killer.join()
     assert list((tmp_path / "out.partial" / "blocks").glob("block-*.json"))
+    monkeypatch.setattr(vocabulary, "_train", exhaust)  # in a process of its own
+    with pytest.raises(ChildProcessError, match=r"memory ran out.*--tokenizer-sample"):
+        prepare_corpus([source], tmp_path / "out")
 
 
 def test_what_stops_the_trainer_is_said_here(tmp_path):
@@ -151,12 +129,6 @@ def test_what_stops_the_trainer_is_said_here(tmp_path):
 
 def exhaust(*_):
     raise MemoryError
-
-
-def test_too_little_memory_for_the_trainer_is_said(tmp_path, source, monkeypatch):
-    monkeypatch.setattr(vocabulary, "_train", exhaust)  # in a process of its own
-    with pytest.raises(ChildProcessError, match=r"memory ran out.*--tokenizer-sample"):
-        prepare_corpus([source], tmp_path / "out")
 
 
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
@@ -192,7 +164,7 @@ def test_impossible_vocabularies_are_refused_at_once(wrong, message):
         VocabularyConfig(**{"tokenizer": "bpe", **wrong})
 
 
-def test_a_sample_is_bounded_and_from_all_over():
+def test_a_sample_is_bounded_from_all_over_and_of_whole_reviews():
     split = make_split(np.random.default_rng(0).integers(20, 400, 5000))
     lengths = np.diff(split.offsets)
     chosen = _sample_reviews(split, 50_000, seed=1)
@@ -207,19 +179,12 @@ def test_a_sample_is_bounded_and_from_all_over():
         chosen = _sample_reviews(split, 50_000, seed)
         assert lengths[chosen].sum() <= 50_000
         assert chosen[-1] >= 4900
-
-
-def test_a_sample_of_everything_and_of_nothing():
     split = make_split([30] * 50)
     assert _sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
     assert len(_sample_reviews(split, 1499, seed=0)) == 49
+    assert len(_sample_reviews(make_split([100_000] + [30] * 1000), 20_000, seed=0)) > 100
     with pytest.raises(InputError, match="too few for one whole review"):
         _sample_reviews(split, 29, seed=0)
-
-
-def test_a_long_review_does_not_use_the_sample_up():
-    split = make_split([100_000] + [30] * 1000)
-    assert len(_sample_reviews(split, 20_000, seed=0)) > 100
 
 
 def test_another_vocabulary_next_to_the_corpus_is_named(whole):
@@ -229,7 +194,7 @@ def test_another_vocabulary_next_to_the_corpus_is_named(whole):
         open_corpus(whole)
 
 
-def test_a_long_review_is_cut_into_pieces_of_whole_characters():
+def test_a_long_review_is_cut_and_does_not_hold_up_a_unigram_vocabulary(tmp_path, caplog):
     text = ("!" * 5000 + "é€😀" * 3000).encode()
     pieces = list(_pieces(text))
     assert b"".join(pieces) == text
@@ -237,9 +202,6 @@ def test_a_long_review_is_cut_into_pieces_of_whole_characters():
     assert all(piece.decode() for piece in pieces)
     assert list(_pieces(b"short")) == [b"short"]
     assert b"".join(_pieces(b"\x80" * 9000)) == b"\x80" * 9000  # not UTF-8 at all
-
-
-def test_one_repetitive_review_does_not_hold_up_a_unigram_vocabulary(tmp_path, caplog):
     caplog.set_level("INFO")
     texts = [*(review.text for review in synthetic_reviews(200, seed=8)), "!" * 100_000]
     source = write_texts(tmp_path / "in.jsonl", texts)

@@ -61,26 +61,6 @@ def test_a_gpu_for_which_torch_has_no_kernels_is_not_used(build, caplog, kernels
             choose_device("cuda:1", machine)
 
 
-def test_the_reason_names_the_build_to_install(build, caplog):
-    choose_device("auto", build(PYPI, (7, 0)))
-    (line,) = caplog.messages
-    assert "the GPU is not used: torch" in line
-    assert "has no kernels for GPU 0, Tesla V100 (compute capability 7.0)" in line
-    assert line.endswith(
-        "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"
-    )
-    caplog.clear()
-    choose_device("auto", build("sm_75 sm_90", (10, 0)))
-    assert caplog.messages[0].endswith("install a newer torch (https://pytorch.org)")
-    choose_device("auto", build("gfx90a", (9, 0), cuda=None))
-    assert len(caplog.messages) == 1
-
-
-def test_a_gpu_has_a_number():
-    for name in ("cuda:1", torch.device("cuda", 1)):
-        assert choose_device(name, BARE._replace(gpus=2)) == torch.device("cuda", 1)
-
-
 @pytest.mark.parametrize(
     ("name", "there", "why"),
     [

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,14 +37,11 @@ def test_every_position_of_every_row_is_processed_once_in_order(lengths, batch_s
     assert walked == [list(range(length)) for length in lengths]
 
 
-def test_rows_of_one_length_keep_their_order():
+def test_rows_of_one_length_keep_their_order_and_short_texts_do_not_pay_for_long_ones():
     """A resume skips batches by number, so their order must be the same on every machine."""
     lengths = [5, 7, 3, 7] * 100
     rows = np.concatenate([batch.indices for batch in ragged_batches(lengths, 32, 8)])
     assert rows.tolist() == sorted(range(400), key=lambda row: (-lengths[row], row))
-
-
-def test_short_texts_do_not_pay_for_long_ones():
     lengths = [20] * 127 + [5000]
     work = sum(
         (span.stop - span.start) * span.active
@@ -81,14 +77,11 @@ def test_one_reading_gives_features_and_what_predicting_costs(small_model, seque
     np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
-def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
+def test_progress_and_costs_are_of_every_byte(small_model, sequences):
     counts = []
     read(small_model, sequences, ("last",), batch_size=2, block=100, advance=counts.append)
     assert sum(counts) == sum(map(len, sequences))
     assert max(counts) <= 2 * 100 < len(sequences[2])
-
-
-def test_costs_are_the_bits_of_every_byte(small_model, sequences):
     costs = read(small_model, sequences, bits=True, batch_size=4, block=9).token_bits
     for row, sequence in enumerate(sequences):
         tokens = torch.from_numpy(sequence.astype(np.int64))
@@ -125,18 +118,6 @@ def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
     for costs, expected in zip(in_pieces, at_once, strict=True):
         # The sum of V numbers may have been added up in another order: a step per halving of them.
         np.testing.assert_allclose(costs, expected, rtol=math.log2(V) * 2**-24)
-
-
-def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
-    """The costs are, bit for bit, those of the logits of a whole span."""
-    rng = np.random.default_rng(0)
-    sequences = [rng.integers(256, size=129) for _ in range(64)]
-    tokens = torch.from_numpy(np.stack(sequences))
-    with torch.inference_mode():
-        logits, _ = small_model(tokens[:, :-1], small_model.initial_state(64))
-        nats = F.cross_entropy(logits.transpose(1, 2), tokens[:, 1:], reduction="none")
-    costs = read(small_model, sequences, bits=True, batch_size=64).token_bits
-    np.testing.assert_array_equal(np.stack(costs)[:, 1:], (nats / math.log(2)).numpy())
 
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru", "transformer"])

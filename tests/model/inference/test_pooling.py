@@ -16,7 +16,7 @@ NOT_FINITE = (
     "^features become NaN or infinite: the model's weights are damaged, or too large for "
     "products in float32$"
 )
-TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "bad\nnews", "good"]
+TEXTS = ["good", "", "An awful thing. " * 9, "ça marche — très bien", "bad\nnews", "good"]
 
 
 @pytest.fixture(scope="module")
@@ -66,19 +66,6 @@ def test_features_are_pooled_over_every_byte(
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
-@pytest.mark.parametrize("state", ["cell", "hidden"])
-def test_pooled_features_do_not_depend_on_batch_or_order(small_model, sequences, pooling, state):
-    kind = FeatureKind(pooling=pooling, state=state)
-    base = features_in_order(small_model, sequences, kind=kind, batch_size=1)
-    order = [4, 2, 0, 5, 1, 3]
-    for batch_size in (2, 3, 6):
-        shuffled = features_in_order(
-            small_model, [sequences[i] for i in order], kind=kind, batch_size=batch_size
-        )
-        assert np.abs(shuffled - base[order]).max() <= 1e-5 * np.abs(base).max()
-
-
-@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
 def test_a_text_without_bytes_has_the_zero_state(small_model, pooling):
     sequences = [np.zeros(0, np.uint8), np.frombuffer(text_profile("raw").encode("good"), np.uint8)]
     kind = FeatureKind(pooling=pooling)
@@ -124,7 +111,7 @@ def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
     assert len(model.seen) == -(-3000 // most)
 
 
-def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, sequences):
+def test_weights_are_prepared_once_and_their_features_are_finite(small_model, sequences):
     model = Watched(small_model)
     features_in_order(model, sequences, batch_size=2)
     assert len(model.prepared) == 1
@@ -134,6 +121,10 @@ def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, seque
     features_in_order(model, sequences, batch_size=2, weights=prepared)
     assert not model.prepared
     assert all(weights is prepared for weights in model.used)
+    with torch.no_grad():
+        small_model.embedding.weight[ord("g")] = torch.nan
+    with pytest.raises(InputError, match=NOT_FINITE):
+        features_in_order(small_model, sequences)
 
 
 @pytest.mark.parametrize(
@@ -141,23 +132,17 @@ def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, seque
     [
         ({"state": "memory"}, "state is 'memory'; known: cell, hidden"),
         ({"pooling": "sum"}, "pooling is 'sum'; known: last, mean, max, min"),
-        ({"pooling": ["mean", "sum"]}, "pooling is 'sum'; known: last, mean, max, min"),
         ({"pooling": ["mean", "mean"]}, "name each once"),
         ({"pooling": []}, "at least one"),
-        ({"layers": "first"}, "layers is 'first'"),
         ({"layers": [3]}, "layer 3: the model has layers 0 to 2"),
         ({"layers": []}, "at least one"),
         ({"units": [7]}, "unit 7: the model has units 0 to 6"),
         ({"units": []}, r"units is \[\]; .* at least one$"),
         ({"units": [False, True, True, False, False, False, False]}, "unit False"),
-        ({"units": [1.0]}, "unit 1.0"),
         ({"units": [-1]}, "unit -1"),
         ({"units": 3}, "units is 3; it must be a list"),
-        ({"units": "12"}, "units is '12'; it must be a list"),
         ({"units": np.ones((2, 2), int)}, "units is array"),
-        ({"layers": [0.0]}, "layer 0.0: the model"),
         ({"layers": [-1]}, "layer -1: the model"),
-        ({"layers": 0}, "layers is 0; it must be a list"),
         ({"layers": [2, 0, 2]}, r"layers is \[2, 0, 2\]; name each once"),
         ({"units": np.array([3, 3])}, r"units is \[.*3.*3.*\]; name each once"),
     ],
@@ -181,13 +166,6 @@ def test_numpys_whole_numbers_name_units_and_layers(deep_model, sequences, dtype
     plain, numpys = (features_in_order(deep_model, sequences, kind=kind) for kind in kinds)
     np.testing.assert_array_equal(plain, numpys)
     assert kinds[0].names(deep_model.config) == kinds[1].names(deep_model.config)
-
-
-def test_features_that_are_not_finite_are_refused(small_model, sequences):
-    with torch.no_grad():
-        small_model.embedding.weight[ord("g")] = torch.nan
-    with pytest.raises(InputError, match=NOT_FINITE):
-        features_in_order(small_model, sequences)
 
 
 @pytest.mark.parametrize("pooling", ["last", "mean"])
@@ -234,20 +212,9 @@ def test_many_bytes_are_counted_in_double_precision():
     assert mean_of(one.expand(2**24), one, one, one) == 1
 
 
-@pytest.mark.parametrize("pooling", ["last", "mean", "max", "min"])
-def test_features_are_pooled_on_the_device_of_the_model(pooling):
-    meta = torch.device("meta")
-    pool = Pool(pooling, 2, 3, meta)
-    pool.add(torch.ones(4, 2, 3, device=meta))
-    assert pool.features().device == meta
-
-
-def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():
-    assert preset("papers", units=[], tanh=None) == {**_PRESETS["papers"], "units": []}
-
-
-def test_a_kind_has_one_spelling():
+def test_a_kind_has_one_spelling_and_what_stands_next_to_a_preset_wins():
     assert FeatureKind(pooling=["last"]) == FeatureKind()
     assert FeatureKind(pooling=["mean"]).pooling == "mean"
     listed, tupled = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
     assert repr(listed) == repr(tupled)
+    assert preset("papers", units=[], tanh=None) == {**_PRESETS["papers"], "units": []}

@@ -126,31 +126,31 @@ def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch):
-    """A build and its library in a cache; from now on there is no compiler."""
+def build(tmp_path, monkeypatch):
+    """A build that is not yet in its cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.delenv("CXX", raising=False)
     source = tmp_path / "window.cpp"
     source.write_text('extern "C" int one() { return 1; }')
-    build = compilation.Build(source, ("-O0",))
+    return compilation.Build(source, ("-O0",))
+
+
+def test_a_cache_that_cannot_be_made_is_done_without(build, tmp_path, monkeypatch):
+    for home in (str(tmp_path), "relative"):  # which XDG does not allow
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        monkeypatch.setenv("HOME", str(tmp_path / "mlstm_sentiment"))
+        (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
+        assert compilation.load(build).one() == 1
+    assert not Path("relative").exists()
+
+
+@pytest.fixture
+def built(build, tmp_path, monkeypatch):
+    """A build and its library in a cache; from now on there is no compiler."""
+    monkeypatch.delenv("CXX", raising=False)
     compilation._compiled(build)  # without loading it: a test may change the file
     monkeypatch.setenv("PATH", str(tmp_path))
     (library,) = libraries(tmp_path)
     return build, library
-
-
-def test_a_cache_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (tmp_path / "mlstm_sentiment").write_text("a file where the folder should be")
-    source = tmp_path / "window.cpp"
-    source.write_text('extern "C" int one() { return 1; }')
-    assert compilation.load(compilation.Build(source, ("-O0",))).one() == 1
-
-
-def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
-    build, library = built
-    monkeypatch.setattr(os, "access", lambda *arguments: False)
-    assert Path(compilation.load(build)._name) == library
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes")
@@ -174,11 +174,14 @@ def test_what_others_could_have_planted_is_not_loaded(built, monkeypatch, caplog
     assert (folder / library.name).exists()
 
 
-def test_the_cache_is_made_for_its_user_alone(built):
+def test_a_cache_is_for_its_user_alone_and_needs_no_compiler_or_right_to_write(built, monkeypatch):
     _, library = built
     assert library.parent.stat().st_mode & 0o777 == 0o700
     assert library.stat().st_mode & 0o022 == 0
     assert {path.suffix for path in library.parent.iterdir()} >= {".so", ".jsonl"}
+    build, library = built
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
+    assert Path(compilation.load(build)._name) == library
 
 
 # Cut after it was made, as a full disk or a crash leaves it: loaded, it would end the process.
@@ -203,13 +206,10 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     assert compiled_code._is_whole(library, build.function)
 
 
-def test_a_library_without_our_functions_is_built_again_and_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    source = tmp_path / "window.cpp"
-    source.write_text('extern "C" int one() { return 1; }')
-    compilation._compiled(compilation.Build(source, ("-O0",)))  # of the same name
+def test_a_library_without_our_functions_is_built_again_and_refused(build):
+    compilation._compiled(build)  # of the same name
     with pytest.raises(RuntimeError, match="the compiled library lacks two"):
-        compilation.load(compilation.Build(source, ("-O0",), function="two"))
+        compilation.load(build._replace(function="two"))
 
 
 def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
@@ -226,15 +226,6 @@ def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
     for nothing in ("", "  ", 'g++ "'):
         monkeypatch.setenv("CXX", nothing)
         assert len(compilation._compiler()) == 1
-
-
-def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
-    """The XDG specification says so; it would be another folder in each working directory."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert compiled_code._cache_folder() == tmp_path / "home/.cache/mlstm_sentiment"
-    assert not (tmp_path / "relative").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
@@ -263,19 +254,17 @@ def test_processes_share_one_build(tmp_path):
     assert counter.read_text().split() == ["built"]
 
 
-def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
+def test_compiling_waits_neither_for_a_live_process_nor_a_compiler_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.2)
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
         with compiled_code._one_at_a_time(tmp_path / "window.so"):
             assert 0.1 < time.monotonic() - started < 60
-
-
-def test_a_compilation_that_takes_too_long_is_named_in_few_words(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.1)
-    sleeping = tmp_path / "c++"
+    sleeping = tmp_path / "compiler" / "c++"
+    sleeping.parent.mkdir()
     sleeping.write_text("#!/bin/sh\nexec sleep 60\n")
     sleeping.chmod(0o755)
     with pytest.raises(RuntimeError, match=r"c\+\+: took longer than 0\.1 s$"):
-        compiled_code._compile([str(sleeping)], tmp_path / "window.so")
-    assert list(tmp_path.iterdir()) == [sleeping]
+        compiled_code._compile([str(sleeping)], sleeping.with_name("window.so"))
+    assert list(sleeping.parent.iterdir()) == [sleeping]

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from math import inf
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +15,6 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from tests.support.runs import ROOT
 from transfer.published.imports import assemble
-
-CGROUPS = Path("/sys/fs/cgroup")
 
 
 @pytest.fixture
@@ -163,53 +160,3 @@ def test_a_command_of_ours_that_makes_a_model_follows_the_quota(monkeypatch, thr
     process.own_process()
     make()
     assert torch.get_num_threads() == after
-
-
-# Builds a model under one quota after the other, in microseconds of a tenth of a second.
-PROGRAM = """
-import sys
-import torch
-from mlstm_sentiment.engine import cores
-from model.kernels import cores as process
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
-process.own_process()
-_, limit, *quotas = sys.argv
-for quota in quotas:
-    with open(limit, "w") as file:
-        file.write(quota)
-    torch.set_num_threads(cores.affine_cores())
-    process.limit_threads.cache_clear()
-    build_model(ModelConfig(hidden_size=8), seed=0)
-    print(cores.quota(), torch.get_num_threads())
-"""
-
-
-@pytest.fixture
-def cgroup():
-    """The folder of a new cgroup of either version, and its file that limits time on cores."""
-    mount = CGROUPS / "cpu" if (CGROUPS / "cpu").is_dir() else CGROUPS
-    folder = mount / f"mlstm_sentiment_{os.getpid()}"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made: {error}")
-    limits = (folder / name for name in ("cpu.cfs_quota_us", "cpu.max"))
-    limit = next((path for path in limits if os.access(path, os.W_OK)), None)
-    yield folder, limit
-    folder.rmdir()
-
-
-@pytest.mark.skipif(cores.affine_cores() < 2, reason="one core leaves nothing to limit")
-def test_a_process_in_a_cgroup_takes_as_many_threads_as_its_quota_allows(cgroup):
-    folder, limit = cgroup
-    if limit is None:
-        pytest.skip(f"{folder} has no quota of time on cores")
-    enter = ["sh", "-c", f'echo $$ > {folder}/cgroup.procs && exec "$@"', "sh"]
-    program = [sys.executable, "-c", PROGRAM, str(limit), "100000", "150000"]
-    environment = {key: value for key, value in os.environ.items() if not key.endswith("_THREADS")}
-    run = subprocess.run(
-        [*enter, *program], cwd=ROOT, env=environment, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["1.0", "1", "1.5", "2"]

@@ -1,51 +1,16 @@
 """Other programs on our cores are noticed, and waiting threads leave the cores to them."""
 
-import ctypes
-import os
-import sys
 import threading
-import time
 from functools import partial
 
 import pytest
 import torch
 
-from model.kernels import compilation, crowding
+from model.kernels import crowding
 from model.kernels.compilation import window_library
 from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import fused_mlstm
 from model.state import State
-from tests.model.kernels.compilers import output_of
-
-MEETINGS = 4
-# Prints how often the thread that comes first has slept.
-PROGRAM = f"""
-#include <sys/resource.h>
-#include <unistd.h>
-#include <cstdio>
-#include <thread>
-#include "team.h"
-int main() {{
-  Barrier barrier;
-  std::thread punctual([&barrier] {{
-    for (int64_t meeting = 0; meeting < {MEETINGS};) barrier.wait(2, meeting);
-    rusage used;
-    getrusage(RUSAGE_THREAD, &used);
-    std::printf("%ld", used.ru_nvcsw);
-  }});
-  for (int64_t meeting = 0; meeting < {MEETINGS};) {{
-    usleep(100000);
-    barrier.wait(2, meeting);
-  }}
-  punctual.join();
-}}
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
-def test_a_thread_that_waits_long_sleeps(tmp_path):
-    (sleeps,) = output_of(PROGRAM, tmp_path, "-O2")
-    assert int(sleeps) >= 1  # not all: on a loaded machine it may come late itself
 
 
 class RecordedLibrary:
@@ -100,67 +65,6 @@ def test_crowding_is_noticed_and_forgotten(moved_watch):
     assert watch.passes(1.0, 0.08)  # less than made it one
     assert not watch.passes(1.0, 0.01)
     assert library.asked == [(True, 2), "short", "short", (False, 2)]
-
-
-@pytest.mark.skipif(not crowding.THREADS.is_dir(), reason="the system does not tell")
-def test_time_in_the_queue_is_added_up_over_threads(monkeypatch, tmp_path):
-    assert crowding.queued_seconds() >= 0
-    monkeypatch.setattr(crowding, "THREADS", tmp_path)
-    for name, text in (("1", "7 2000000000 3"), ("2", "7 500000000 3"), ("3", "")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "schedstat").write_text(text)
-    (tmp_path / "ended").mkdir()
-    assert crowding.queued_seconds() == 2.5
-
-
-def short_slices_are_granted():
-    system = os.uname()
-    version = tuple(int(part) for part in system.release.split(".")[:2])
-    return system.sysname == "Linux" and system.machine == "x86_64" and version >= (6, 12)
-
-
-@pytest.mark.skipif(not short_slices_are_granted(), reason="Linux from 6.12 on, x86-64")
-def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(moved_watch):
-    if compilation.window_library() is None:
-        pytest.skip("not compiled")
-    get_attributes, size = 315, 48
-    before, after = (ctypes.create_string_buffer(size) for _ in range(2))
-    system = ctypes.CDLL(None)
-    assert system.syscall(get_attributes, 0, before, size, 0) == 0
-    torch.set_num_threads(2)
-    watch = moved_watch(window_library())
-    assert watch.passes(1.0, 0.5)
-    assert system.syscall(get_attributes, 0, after, size, 0) == 0
-    watch.passes(1.0, 0)  # lets the idle team go
-    assert int.from_bytes(after.raw[24:32], "little") == 100_000
-    assert after.raw[:24] == before.raw[:24]  # policy and nice
-
-
-@pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")
-def test_openmp_polls_for_less_time_while_there_is_an_idle_team(moved_watch):
-    if compilation.window_library() is None:
-        pytest.skip("not compiled")
-    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
-        pytest.skip("somebody has said how long it polls")
-    torch.set_num_threads(2)
-
-    def polling():
-        values, seconds = torch.ones(1 << 20), time.process_time()
-        for _ in range(8):
-            values.sum()
-            time.sleep(0.03)
-        return time.process_time() - seconds
-
-    watch = moved_watch(window_library(), crowding.affine_cores())
-    for queued in (0.5, 0):  # another test may have met a crowded machine
-        watch.passes(1.0, queued)
-    polling()
-    alone = polling()
-    assert watch.passes(1.0, 0.5)
-    time.sleep(0.05)
-    crowded = polling()
-    assert not watch.passes(1.0, 0)
-    assert crowded < alone / 2
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """A process that has a model may be forked, and its child computes."""
 
 import pickle
-import subprocess
-import sys
 
 import pytest
 
 from model.inference.weights import load_model
-from tests.support.runs import ROOT
+from tests.support.runs import done, run
 
 CODE = """
 import os, pickle, signal, sys, torch
@@ -42,5 +40,4 @@ raise SystemExit(os.waitstatus_to_exitcode(status))
 def test_the_child_of_a_process_with_a_model_does_not_wait_for_ever(tmp_path, state):
     file = tmp_path / "loaded.pickle"
     file.write_bytes(pickle.dumps(load_model("stars_512")))
-    command = [sys.executable, "-W", "ignore", "-c", CODE, state, file]
-    assert subprocess.run(command, cwd=ROOT, timeout=100).returncode == 0
+    done(run("-c", CODE, state, file))

@@ -72,7 +72,7 @@ def pool():
     return MemoryPool()
 
 
-def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
+def test_memory_is_reused_only_when_nothing_refers_to_it_and_counts_only_if_it_was_had(pool):
     size = SMALLEST
     first = pool.empty(size, dtype=torch.uint8)
     address, view = first.data_ptr(), first[10:20]
@@ -83,9 +83,15 @@ def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
     again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
     assert again.data_ptr() == address
     assert again.shape == (size // 8, 2)
+    pool = MemoryPool()
+    with pytest.raises(RuntimeError, match="memory"):
+        pool.allocate(1 << 60)  # more than any machine has
+    assert (pool.used, pool.most_used) == (0, 0)
+    pool.release(pool.allocate(SMALLEST))
+    assert (pool.used, pool.most_used) == (0, SMALLEST)
 
 
-def test_little_more_is_idle_than_was_in_use_at_once(pool):
+def test_idle_memory_is_little_more_than_was_used_and_none_that_is_much_too_large_is_reused(pool):
     size = SMALLEST
     held = [pool.empty(size, dtype=torch.uint8) for _ in range(5)]
     del held
@@ -93,9 +99,6 @@ def test_little_more_is_idle_than_was_in_use_at_once(pool):
     pool.empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
     assert sum(block.numel() for block in pool.idle) == 6 * size  # at most 1.25 times 5 sizes
     assert pool.used == 0
-
-
-def test_memory_that_is_much_too_large_is_not_reused(pool):
     pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
     tensor = pool.empty(2 * SMALLEST, dtype=torch.uint8)
     assert tensor.untyped_storage().nbytes() == 2 * SMALLEST
@@ -114,11 +117,3 @@ def test_threads_never_share_memory(pool):
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(intact, range(4)))
-
-
-def test_memory_that_could_not_be_had_does_not_count(pool):
-    with pytest.raises(RuntimeError, match="memory"):
-        pool.allocate(1 << 60)  # more than any machine has
-    assert (pool.used, pool.most_used) == (0, 0)
-    pool.release(pool.allocate(SMALLEST))
-    assert (pool.used, pool.most_used) == (0, SMALLEST)

@@ -123,15 +123,12 @@ def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
     assert order.index("gate i") < order.index("layers.0.w_mh")
 
 
-def test_gates_share_the_memory_of_the_weight():
+def test_gates_share_the_memory_of_the_weight_and_leave_the_model_as_it_is():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
     layer, leaves = model.layers[0], model.per_gate_parameters()
     with torch.no_grad():
         layer.w_h.fill_(3.0)
     assert all((gate == 3.0).all() for gate in leaves.of(layer.w_h))
-
-
-def test_a_model_is_not_changed_by_leaves_that_somebody_has_made():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
     expected = gradients_of(model)
     leaves = model.per_gate_parameters()

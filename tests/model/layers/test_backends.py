@@ -1,6 +1,5 @@
 """Implementations of the recurrence by name: what they compute, and why some are refused."""
 
-from dataclasses import replace
 from functools import partial
 from typing import get_args
 
@@ -9,8 +8,7 @@ import torch
 
 from mlstm_sentiment.errors import InputError
 from model.inference.weights import load_model
-from model.layers import recurrence
-from model.layers.config import Backend, ModelConfig
+from model.layers.config import Backend
 from model.layers.recurrence import FASTEST_FIRST, REFERENCE, fastest_for, implementation_for, recur
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
@@ -22,8 +20,11 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 T, B, H = 9, 3, 34
 
 
-def test_every_name_is_in_the_registry():
+def test_every_name_is_in_the_registry_and_auto_takes_the_fastest():
     assert {"auto", "fused", *NAMES} == set(get_args(Backend))
+    w_mh = torch.empty(H, H)
+    for backend in ("auto", "fused"):
+        assert implementation_for(backend, w_mh) is fastest_for(w_mh)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -37,12 +38,6 @@ def test_each_available_name_computes_what_the_reference_computes(name, dtype, m
         pytest.skip(str(refusal))
     limit = 1e-9 if dtype == torch.float64 else tolerance(dtype, T, H)
     assert_as_reference(partial(recur, name), inputs, limit)
-
-
-def test_auto_and_its_old_name_take_the_fastest():
-    w_mh = torch.empty(H, H)
-    for backend in ("auto", "fused"):
-        assert implementation_for(backend, w_mh) is fastest_for(w_mh)
 
 
 @pytest.mark.parametrize(
@@ -61,23 +56,8 @@ def test_a_name_that_cannot_run_here_is_refused(monkeypatch, backend, dtype, siz
         implementation_for(backend, torch.empty(size, 0, dtype=dtype))
 
 
-def test_without_a_compiler_cpp_is_refused(monkeypatch):
-    monkeypatch.setattr(recurrence, "window_library", lambda: None)
-    candidates = [
-        replace(candidate, takes=lambda w_mh: False) if candidate.name == "cpp" else candidate
-        for candidate in FASTEST_FIRST
-    ]
-    monkeypatch.setattr(recurrence, "FASTEST_FIRST", tuple(candidates))
-    with pytest.raises(InputError, match=r"was not compiled; it needs g\+\+ 11 or clang 14"):
-        implementation_for("cpp", torch.empty(4, 0))
-
-
 def test_a_model_refuses_a_name_when_it_is_loaded():
     with pytest.raises(InputError, match=r"model\.backend triton cannot run here: it needs a CUDA"):
         load_model("tests/fixtures/v1/run", backend="triton", device="cpu")
     loaded = load_model("tests/fixtures/v1/run", backend="torch", device="cpu")
     assert loaded.model.implementation == "plain torch"
-
-
-def test_other_cells_take_the_old_name_of_auto():
-    assert ModelConfig(cell="lstm", backend="fused").backend == "fused"

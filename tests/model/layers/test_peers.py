@@ -13,6 +13,7 @@ from model.inference.weights import LoadedModel, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer
+from model.state import look_up
 from tests.support.cells import config_of, random_tokens, whole_and_cut
 
 PEERS = ("gru", "transformer")
@@ -103,16 +104,6 @@ def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype, contex
     assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype
 
 
-def test_between_its_layers_the_stream_of_a_transformer_is_fp32():
-    config = ModelConfig(cell="transformer", hidden_size=16, embedding_size=6, layers=2, heads=2)
-    first, last = build_model(config, 1, torch.bfloat16).layers
-    h = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
-    for layer, dtype in ((first, torch.float32), (last, torch.bfloat16)):
-        state = layer.initial_state(2, torch.bfloat16, torch.device("cpu"))
-        h, _ = layer.forward(h, state, layer.prepare_weights(torch.bfloat16))
-        assert h.dtype == dtype
-
-
 def test_a_transformers_matrices_are_drawn_by_their_inputs_and_what_the_stream_adds_up():
     model = peer("transformer", hidden_size=64, layers=3)
     adding = {"attended": 2 * 3, "narrow": 2 * 3}  # two to the stream of each of three layers
@@ -198,3 +189,37 @@ def test_a_saved_peer_is_the_same_model(cell, quantized, tmp_path):
     for name, tensor in model.state_dict().items():
         tolerance = float(tensor.abs().max()) / 127 if quantized else 0
         torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=0, atol=tolerance)
+
+
+T, B = 64, 64  # 4,096 tokens of 4 kinds
+CELLS = ("mlstm", "lstm", "gru", "transformer")
+EPS = torch.finfo(torch.bfloat16).eps
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_row_counts_how_often_it_is_read(dtype):
+    """Added up in bf16, the count would not pass 256; in fp16, not 2,048."""
+    table = torch.ones(2, 3, dtype=dtype, requires_grad=True)
+    rows = look_up(torch.ones(T, B, dtype=torch.int64), table)
+    assert (rows.shape, rows.dtype) == ((T, B, 3), dtype)
+    (gradient,) = torch.autograd.grad(rows.sum(dtype=torch.float32), table)
+    assert gradient.tolist() == [[0.0] * 3, [T * B] * 3]
+
+
+def gradient_of_embedding(cell, vocabulary_size, dtype):
+    shape = {"hidden_size": 8, "embedding_size": 6, "vocabulary_size": vocabulary_size, "heads": 2}
+    model = build_model(config_of(cell, **shape), seed=0, compute_dtype=dtype)
+    tokens = torch.randint(0, 4, (T + 1, B), generator=torch.Generator().manual_seed(1))
+    cost, _ = model.loss(tokens[:-1].t(), tokens[1:].t(), model.initial_state(B))
+    cost.backward()
+    return model.embedding.weight.grad.double()
+
+
+@pytest.mark.parametrize(
+    ("cell", "vocabulary_size"),
+    [*((cell, 256) for cell in CELLS), ("mlstm", 1025)],  # too many rows for a table of products
+)
+def test_the_gradient_is_that_of_fp32_but_for_rounding(cell, vocabulary_size):
+    exact = gradient_of_embedding(cell, vocabulary_size, torch.float32)
+    rounded = gradient_of_embedding(cell, vocabulary_size, torch.bfloat16)
+    assert (rounded - exact).norm() < 8 * EPS * exact.norm()

@@ -1,8 +1,5 @@
 """The recurrence against an independent implementation, its gradient, and its invariances."""
 
-import re
-import subprocess
-import sys
 from functools import partial
 
 import numpy as np
@@ -15,13 +12,14 @@ from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.torch.mlstm import torch_mlstm
 from model.layers import recurrence
 from model.layers.config import ModelConfig
-from model.layers.language_model import LanguageModel, build_model
-from model.layers.recurrence import FASTEST_FIRST, Implementation, recur
+from model.layers.language_model import build_model
+from model.layers.recurrence import recur
 from model.state import State
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import hold_cell_state_in_fp32, make_inputs, outputs_of
 from tests.support.cells import random_tokens, whole_and_cut
+from tests.support.runs import run_code
 
 BACKENDS = ("reference", "fused")
 
@@ -111,28 +109,6 @@ def test_between_the_products_nothing_is_rounded_to_16_bits():
     assert (narrow.h.dtype, narrow.c.dtype) == (torch.bfloat16, torch.float32)
 
 
-@pytest.mark.processor
-@pytest.mark.parametrize(
-    ("dtype", "size", "said"),
-    [
-        (torch.bfloat16, 6, "compiled"),
-        (torch.float32, 5, "compiled"),
-        (torch.float64, 5, "plain torch"),
-        (torch.bfloat16, 1023, "plain torch: 16-bit .* 1,023 is odd; 1,024 run compiled"),
-    ],
-)
-def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, size, said):
-    def takes(w_mh):
-        pairs = len(w_mh) % 2 == 0 or w_mh.dtype.itemsize > 2
-        return w_mh.dtype != torch.float64 and pairs
-
-    kinds = Implementation("cpp", "compiled", torch_mlstm, takes), FASTEST_FIRST[-1]
-    monkeypatch.setattr(recurrence, "FASTEST_FIRST", kinds)
-    with torch.device("meta"):
-        model = LanguageModel(ModelConfig(hidden_size=size, embedding_size=2), dtype)
-    assert re.fullmatch(said, model.implementation)
-
-
 UNDER_COMPILE = """
 import torch
 from model.layers.config import ModelConfig
@@ -155,6 +131,5 @@ print("equal")
 
 def test_torch_compile_calls_the_kernels_and_traces_the_rest():
     # Traced, they wrote into memory that was free again: wrong values, or an aborted process.
-    command = [sys.executable, "-c", UNDER_COMPILE]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_code(UNDER_COMPILE)
     assert done.stdout == "equal\n", done.stderr[-2000:]

@@ -33,47 +33,30 @@ def tensors(vector):
     return list(vector.split(LENGTHS))
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4, 8])
-def test_it_is_the_tree_of_pairs_in_float64(groups):
-    gradients = vectors(groups)
-    expected = pairwise_tree([[t.numpy() for t in tensors(vector)] for vector in gradients])
-    for actual, tensor in zip(tensors(combined(gradients, LENGTHS)), expected, strict=True):
+LONG = [5, PIECE + 9, 40, 300]  # combined piece by piece
+
+
+@pytest.mark.parametrize(("groups", "lengths"), [*((n, LENGTHS) for n in (1, 2, 4, 8)), (4, LONG)])
+def test_it_is_the_tree_of_pairs_in_float64(groups, lengths):
+    gradients = vectors(groups, lengths)
+    expected = pairwise_tree([vector.split(lengths) for vector in gradients])
+    parts = combined(gradients, lengths).split(lengths)
+    for actual, tensor in zip(parts, expected, strict=True):
         # one rounding to fp32 a level, none of them above the sum of the norms
         limit = groups.bit_length() * EPS * sum(np.linalg.norm(tensor) for _ in range(2))
         assert np.abs(actual.double().numpy() - tensor).max() <= limit
 
 
-def test_equal_vectors_are_averaged_and_parallel_ones_too():
+def test_equal_parallel_and_tiny_vectors():
     vector = vectors(1)[0]
     # coefficients of one half exactly: |a|^2 is a.b
     assert torch.equal(combined(vector.repeat(8, 1), LENGTHS), vector)
     scaled = torch.outer(torch.tensor([1.0, 2.0, 3.0, 4.0]), vector)
     torch.testing.assert_close(combined(scaled, LENGTHS), 2.5 * vector, rtol=4 * EPS, atol=0)
-
-
-def test_below_horovods_threshold_a_vector_passes_whole():
     tiny = torch.full((2, 1), 1e-78, dtype=torch.float64)  # squared, below sqrt(2.2e-308)
     assert torch.equal(combined(tiny, [1]), tiny.sum(0))
     larger = torch.full((2, 1), 1e-76, dtype=torch.float64)
     assert torch.equal(combined(larger, [1]), larger[0])
-
-
-def test_long_tensors_are_combined_piece_by_piece():
-    lengths = [5, PIECE + 9, 40, 300]
-    gradients = vectors(4, lengths)
-    tree = pairwise_tree([vector.split(lengths) for vector in gradients])
-    for actual, tensor in zip(combined(gradients, lengths).split(lengths), tree, strict=True):
-        limit = 4 * EPS * np.abs(tensor).max()  # a rounding to fp32 at each of two levels
-        assert np.abs(actual.double().numpy() - tensor).max() <= limit
-
-
-@pytest.mark.parametrize("place", [0, 2])
-def test_what_is_not_finite_in_one_group_is_so_in_all(place):
-    gradients = vectors(4)
-    gradients[place, 7] = torch.inf
-    actual = tensors(combined(gradients, LENGTHS))
-    assert not actual[2].isfinite().any()
-    assert actual[3].isfinite().all()
 
 
 @pytest.mark.parametrize("ranks", [3, 6, 12])

@@ -10,14 +10,11 @@ import torch
 
 from mlstm_sentiment.errors import InputError
 from model.kernels.amx import library
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from training import precision
 from training.parallel import distributed as agreement
 from training.parallel.distributed import (
     World,
     check_same,
-    check_same_weights,
     report_implementations,
     run_on_main,
 )
@@ -73,27 +70,6 @@ def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monke
     assert agreed_muon_dtype(among(1, other), torch.float16) == torch.float32  # on a CPU
 
 
-@pytest.mark.parametrize(
-    ("capability", "other", "expected"),
-    [((7, 0), True, torch.float16), ((9, 0), True, torch.float16), ((7, 0), False, torch.float32),
-     ((6, 1), True, torch.float32)],
-)  # fmt: skip
-def test_muon_is_in_fp16_if_training_is_and_every_gpu_is_fast(
-    monkeypatch, capability, other, expected
-):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    tensor = torch.tensor
-    monkeypatch.setattr(torch, "tensor", lambda value, **_: tensor(value))
-
-    class Gpus(World):
-        def gather(self, own):
-            return torch.stack([own, tensor(other)])
-
-    gpus = Gpus(0, 2, torch.device("cuda", 0))
-    assert agreed_muon_dtype(gpus, torch.float16) == expected
-    assert agreed_muon_dtype(gpus, torch.float32) == torch.float32
-
-
 def digests_of(facts):
     world = among(0)
     seen = []
@@ -110,14 +86,6 @@ def test_ranks_with_other_settings_are_named_with_the_settings():
         check_same(among(0, other, other), facts)
     with pytest.raises(InputError, match=r"^rank 1 and the main"):
         check_same(among(1, other), facts)
-
-
-def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
-    model = build_model(ModelConfig(hidden_size=8), seed=1)
-    with pytest.raises(InputError, match=r"rank 1 and the main rank do not have the same weights"):
-        check_same_weights(among(0, [7]), model)
-    monkeypatch.setattr(agreement, "model_digest", None)  # nobody to compare with: no time for it
-    check_same_weights(World(0, 1, CPU), model)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -14,18 +14,12 @@ from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import ROOT, run_ranks
 from training.parallel.distributed import World
-from training.parallel.exchange import (
-    MEGABYTE,
-    MOST_MEGABYTES,
-    MOST_SHARE,
-    ParallelConfig,
-)
+from training.parallel.exchange import MEGABYTE, MOST_MEGABYTES, MOST_SHARE, ParallelConfig
 from training.parallel.shares import apportion, rebalanced_shares, with_shares
 from training.precision import make_loss_scaler
 from training.trainer import make_exchange
 
 CPU = torch.device("cpu")
-GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 # The dtype's eps, by norm: what travels is rounded to it, or each rank's own gradient is, where
 # the products are in it.
 LOSSY = {"fp16": 2**-10, "fp16, flat": 2**-10, "bf16": 2**-7, "products in bf16": 2**-7}
@@ -40,7 +34,6 @@ def exchanged(request):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
-    assert "all-reduce of gradients: ranks add up their gradients." in GLOSSARY
     result = exchanged[1][way]
     assert result["same"]
     assert result["repeats"]  # the first exchange adds up as all others do: a resume is exact
@@ -117,32 +110,19 @@ def test_all_ranks_begin_with_the_weights_of_the_main_one(way):
         assert torch.equal(own, of_main)
 
 
-@pytest.mark.parametrize(
-    ("keys", "word"),
-    [
-        ({"windows_per_step": 0}, "windows_per_step"),
-        ({"windows_per_step": 1025}, "windows_per_step"),
-        ({"lane_groups": -1}, "lane_groups"),
-        ({"bucket_cap_mb": 0.0}, "bucket_cap_mb"),
-        ({"bucket_cap_mb": 1e13}, "bucket_cap_mb"),  # 2^63 bytes and more
-        ({"shares": (0.0, 0.0)}, "shares"),
-        ({"shares": (1.0, -1.0)}, "shares"),
-        ({"shares": (1e308, 1e308)}, "shares"),  # their sum is infinite
-        ({"shares": ()}, "shares"),
-    ],
-)
-def test_refused(keys, word):
-    with pytest.raises(InputError, match=rf"^parallel\.{word}"):
-        ParallelConfig(**keys)
+REFUSED = [  # the key, and values out of its bounds
+    *(("windows_per_step", n) for n in (0, 1025)),
+    ("lane_groups", -1),
+    *(("bucket_cap_mb", size) for size in (0.0, 1e13)),  # 2^63 bytes and more
+    *(("shares", shares) for shares in ((0.0, 0.0), (1.0, -1.0), ())),
+    ("shares", (1e308, 1e308)),  # their sum is infinite
+]
 
 
-def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_split():
-    most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
-    assert apportion(2**40, most.shares) == [2**39, 2**39]
-    assert most.bucket_cap_mb * MEGABYTE < 2**63
-
-
-CPU = torch.device("cpu")
+@pytest.mark.parametrize(("key", "value"), REFUSED)
+def test_refused(key, value):
+    with pytest.raises(InputError, match=rf"^parallel\.{key}"):
+        ParallelConfig(**{key: value})
 
 
 def test_only_measured_shares_change_and_only_for_a_better_split():
@@ -155,9 +135,12 @@ def test_only_measured_shares_change_and_only_for_a_better_split():
     assert better.rebalanced([1.0, 3.0], 16) is None
 
 
-def test_shares_are_one_for_each_rank():
+def test_shares_are_one_for_each_rank_and_the_largest_ones_are_numbers_to_torch():
     with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
         with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
+    most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
+    assert apportion(2**40, most.shares) == [2**39, 2**39]
+    assert most.bucket_cap_mb * MEGABYTE < 2**63
 
 
 @pytest.mark.parametrize(
@@ -199,13 +182,10 @@ def mean_error(ranks, dtype):
 
 PAGE = (ROOT / "docs/scale.md").read_text()
 ERRORS = re.findall(r"\| (\d+) \| ([\d.]+) % \| ([\d.]+) % \|", PAGE)
+assert [int(ranks) for ranks, *_ in ERRORS] == [2, 8, 32, 128]
 
 
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: f"{row[0]} ranks")
 def test_compressed_sums_are_as_wrong_as_the_page_says(row):
     for percent, dtype in zip(row[1:], (torch.float16, torch.bfloat16), strict=True):
         assert 100 * mean_error(int(row[0]), dtype) == pytest.approx(float(percent), abs=0.006)
-
-
-def test_the_page_has_the_errors_of_many_ranks():
-    assert [int(ranks) for ranks, *_ in ERRORS] == [2, 8, 32, 128]

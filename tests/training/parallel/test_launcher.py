@@ -23,12 +23,17 @@ def error_file(tmp_path, monkeypatch):
     return tmp_path / "error.json"
 
 
-def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
+def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys, monkeypatch):
     launcher.report_failure(InputError("nowhere"), LINE)
     assert capsys.readouterr().err == f"{LINE}\n"
     failure = ProcessFailure(local_rank=0, pid=1, exitcode=2, error_file=str(error_file))
     summary = str(ChildFailedError("main.py", {0: failure})).splitlines()
     assert summary[-2].endswith(f": {LINE}")
+    error_file.unlink()
+    monkeypatch.setenv("LOCAL_RANK", "1")  # the only one that is refused
+    report_failure()
+    assert capsys.readouterr().err == f"{LINE}\n"
+    assert error_file.is_file()
 
 
 def report_failure():
@@ -38,13 +43,6 @@ def report_failure():
         launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch, capsys):
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    report_failure()
-    assert capsys.readouterr().err == f"{LINE}\n"
-    assert error_file.is_file()
 
 
 @pytest.mark.parametrize("first_reports", [True, False])

@@ -31,12 +31,9 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
     assert signal.getsignal(number) == before
 
 
-def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
+def test_who_stops_with_a_peer_or_at_a_time_limit_asks_to_be_started_again(monkeypatch):
     with StopRequest() as stop:
         assert stop.exit_code == os.EX_TEMPFAIL
-
-
-def test_signals_of_a_time_limit_may_come_again_and_again(monkeypatch):
     monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", -1.0)
     with StopRequest() as stop:
         for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGXCPU):
@@ -55,7 +52,7 @@ def test_a_rank_whose_launcher_has_ended_stops(monkeypatch):
             assert stop.exit_code == os.EX_TEMPFAIL
 
 
-def test_a_signal_that_nohup_ignores_stays_ignored():
+def test_signals_that_are_not_for_this_process_are_left_alone():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
@@ -64,8 +61,6 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
     finally:
         signal.signal(signal.SIGHUP, before)
 
-
-def test_another_thread_than_the_main_one_hears_no_signals():
     def is_requested():
         with StopRequest() as stop:
             return stop.requested

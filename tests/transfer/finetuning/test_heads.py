@@ -58,6 +58,7 @@ def test_classes_that_do_not_exclude_each_other(classes):
         tuned.decide(FEATURES), np.log(expected / (1 - expected)), rtol=1e-4, atol=1e-5
     )
     assert (tuned.choose(probabilities) == (expected > [0.4, 0.5, 0.6][: len(classes)])).all()
+    assert np.isfinite(tuned.decide(FEATURES * 1e6)).all()  # certain ones, too
     assert tuned.several_labels
     assert not tuned.is_binary
 
@@ -89,12 +90,6 @@ def test_classes_that_exclude_each_other(classes):
     assert tuned.unsure == (0.4, 0.6)
 
 
-def test_certain_probabilities_have_finite_odds():
-    tuned = make(config=HeadsConfig())
-    odds = tuned.decide(FEATURES * 1e6)
-    assert np.isfinite(odds).all()
-
-
 def test_heads_have_masks_of_their_own_in_training_only():
     alike = network(config=HeadsConfig(heads_per_class=2, dropout=0.5)).eval()
     with torch.no_grad():
@@ -107,15 +102,12 @@ def test_heads_have_masks_of_their_own_in_training_only():
     assert (first != second).any()
 
 
-def test_a_unit_that_never_moves_is_no_division_by_zero():
+def test_heads_begin_from_their_seed_and_no_unit_is_divided_by_zero(monkeypatch):
     heads = build_heads(HeadsConfig(), 3, 2, seed=0)
     heads.standardize_by(torch.tensor([[1.0, 5.0, 0.0], [3.0, 5.0, 4.0]]))
     assert heads.scale.tolist() == pytest.approx([1.0, 0.01, 2.0])
     heads.standardize_by(torch.ones(3, 3))
     assert heads.scale.tolist() == [1.0, 1.0, 1.0]
-
-
-def test_a_seed_gives_the_same_heads_and_leaves_the_callers_random_numbers(monkeypatch):
     monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
     before = torch.get_rng_state()
     first, again, other = (build_heads(CONFIG, 12, 3, seed).heads.weight for seed in (1, 1, 2))
@@ -143,7 +135,7 @@ def test_texts_may_have_several_labels(folder):
         SentimentClassifier.from_pretrained(folder, threshold=0.3)
 
 
-def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
+def test_the_neuron_of_heads_is_the_unit_of_most_influence_of_the_last_layer(folder, tmp_path):
     """With several classes it is the unit that moves any of them most, signed as for the last."""
     own = own_classifier(load_model(folder))
     center, scale = own.steps[0].center, own.steps[0].scale
@@ -157,9 +149,6 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
     assert own_classifier(load_model(folder), layer=0).neuron == own.neuron  # the only layer
     with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
         own_classifier(load_model(folder), layer=1)
-
-
-def test_a_classifier_knows_no_unit_of_a_layer_below_the_last(tmp_path):
     model = build_model(ModelConfig(hidden_size=12, embedding_size=6, layers=2), seed=3)
     save_model(tmp_path, model, text_profile("openai"), {})
     save_head(tmp_path / "classifier", make(digest=model_digest(load_model(tmp_path).model)))

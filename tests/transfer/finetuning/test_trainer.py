@@ -2,11 +2,11 @@
 
 import copy
 from functools import partial
-from itertools import count
 
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import log_loss
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
@@ -18,6 +18,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
+from transfer.finetuning.trainer import POOL, batches_per_epoch, epoch_batches, head_loss
 from transfer.metrics import metrics_of
 from transfer.thresholds import choose_threshold
 
@@ -43,11 +44,17 @@ def changes(tuner, steps=1):
     return {name: float((p.detach() - before[name]).abs().max()) for name, p in named.items()}
 
 
-def test_frozen_only_the_heads_learn(small_model, tmp_path):
+def test_frozen_only_the_heads_learn_at_rates_that_rise_and_fall(small_model, tmp_path):
     moved = changes(finetuner(small_model, tmp_path, freeze=True, hidden_layers=(5,)))
     assert {name for name, change in moved.items() if change} == {
         name for name in moved if name.startswith("heads.")
     }
+    tuner = finetuner(small_model, tmp_path, freeze=True, head_lr=1.0, epochs=2, warmup=0.5)
+    rates = []
+    for _ in range(6):  # three batches an epoch
+        tuner.step(np.arange(8))
+        rates.append(tuner.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
 
 
 def test_all_learns_but_the_decoder(small_model, tmp_path):
@@ -66,31 +73,18 @@ def test_a_text_is_learned_from_its_last_tokens_alone(small_model, tmp_path, win
     assert learned == sorted({int(t) for text in tuner.task.train[:8] for t in text[-window:]})
 
 
-def test_the_model_learns_at_a_fraction_of_the_heads_rate(small_model, tmp_path):
+def test_the_model_learns_at_a_fraction_of_the_heads_rate_and_clipped(small_model, tmp_path):
     """The first step of Adam moves every parameter by its rate, whatever its gradient."""
     tuner = finetuner(small_model, tmp_path, head_lr=1e-2, encoder_factor=0.1, clip_norm=1e9)
     moved = changes(tuner)
     assert moved["heads.heads.weight"] == pytest.approx(1e-2, rel=1e-3)
     assert moved["model.layers.0.w_h"] == pytest.approx(1e-3, rel=1e-2)
     assert moved["model.embedding.weight"] == pytest.approx(1e-3, rel=1e-2)
-
-
-def test_rates_rise_in_the_warmup_and_fall_to_zero_over_all_epochs(small_model, tmp_path):
-    tuner = finetuner(small_model, tmp_path, freeze=True, head_lr=1.0, epochs=2, warmup=0.5)
-    rates = []
-    for _ in range(6):  # three batches an epoch
-        tuner.step(np.arange(8))
-        rates.append(tuner.optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
-
-
-def test_heads_begin_from_the_seed(small_model, tmp_path):
-    one, same, other = (
-        finetuner(small_model, tmp_path, freeze=True, seed=seed).heads.heads.weight
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(one, same)
-    assert not torch.equal(one, other)
+    tuner = finetuner(small_model, tmp_path, clip_norm=1e-3)
+    result = tuner.step(np.arange(8))
+    learning = [parameter.grad for parameter in tuner.parameters if parameter.grad is not None]
+    assert torch.nn.utils.get_total_norm(learning).item() == pytest.approx(1e-3, rel=1e-3)
+    assert result.gradient_norm > 1e-2
 
 
 def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
@@ -108,7 +102,7 @@ def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
     assert len(set(losses(0.0))) == 1
 
 
-def test_a_row_has_the_means_of_its_own_epoch(small_model, tmp_path, monkeypatch):
+def test_a_row_and_an_epoch_are_of_all_texts_in_a_new_order(small_model, tmp_path, monkeypatch):
     tuner, steps = finetuner(small_model, tmp_path, epochs=2), []
     step = tuner.step
     monkeypatch.setattr(tuner, "step", lambda rows: steps.append(step(rows)))
@@ -117,6 +111,15 @@ def test_a_row_has_the_means_of_its_own_epoch(small_model, tmp_path, monkeypatch
         row = tuner.history[-1]
         losses, _ = zip(*steps[first:], strict=True)
         assert row["train_loss"] == pytest.approx(np.mean(losses))
+    tuner, read = finetuner(small_model, tmp_path, freeze=True, epochs=2), []
+    step = tuner.step
+    monkeypatch.setattr(tuner, "step", lambda rows: (read.append(rows.tolist()), step(rows)))
+    for _ in range(2):
+        tuner.run_epoch(lambda: True)
+    first, second = read[:3], read[3:]
+    for epoch in (first, second):
+        assert sorted(np.concatenate(epoch)) == list(range(24))
+    assert first != second
 
 
 def test_the_first_of_the_best_epochs_is_kept_even_if_all_are_below_zero(
@@ -141,19 +144,12 @@ def test_thresholds_are_chosen_on_val_by_f1_of_several_labels_and_by_accuracy_of
     probabilities = tuned.probabilities(tuner.encoder.features("val", tuner.task.val))
     truth = tuner.task.val_labels
     assert metrics == metrics_of(truth, tuned.choose(probabilities), 2)
+    assert tuner.metric == ("f1_macro" if tuner.task.is_multilabel else "accuracy")
     if not tuner.task.is_multilabel:
         assert tuned.thresholds == (choose_threshold(probabilities, truth),)
         return
     for threshold, column, of_class in zip(tuned.thresholds, probabilities.T, truth.T, strict=True):
         assert threshold == choose_threshold(column, of_class, "f1")
-
-
-def test_the_best_epoch_is_chosen_by_f1_of_several_labels_and_by_accuracy_of_one(
-    small_model, tmp_path
-):
-    assert finetuner(small_model, tmp_path, freeze=True).metric == "f1_macro"
-    parts = single(24), single(12, seed=50)
-    assert finetuner(small_model, tmp_path, parts, freeze=True).metric == "accuracy"
 
 
 @pytest.mark.parametrize(("batch_size", "part"), [(8, 1 / 4), (2, 1.0), (100, 2 / 24)])
@@ -178,36 +174,6 @@ def test_a_text_weighs_the_same_in_an_epochs_smallest_batch(
     assert tuner.progress.head_loss == pytest.approx(full.progress.head_loss)  # as it is
 
 
-def test_clipping_bounds_the_gradient_of_all_that_learns(small_model, tmp_path):
-    tuner = finetuner(small_model, tmp_path, clip_norm=1e-3)
-    result = tuner.step(np.arange(8))
-    learning = [parameter.grad for parameter in tuner.parameters if parameter.grad is not None]
-    assert torch.nn.utils.get_total_norm(learning).item() == pytest.approx(1e-3, rel=1e-3)
-    assert result.gradient_norm > 1e-2
-
-
-def test_every_epoch_reads_all_texts_in_an_order_of_its_own(small_model, tmp_path, monkeypatch):
-    tuner, read = finetuner(small_model, tmp_path, freeze=True, epochs=2), []
-    step = tuner.step
-    monkeypatch.setattr(tuner, "step", lambda rows: (read.append(rows.tolist()), step(rows)))
-    for _ in range(2):
-        tuner.run_epoch(lambda: True)
-    first, second = read[:3], read[3:]
-    for epoch in (first, second):
-        assert sorted(np.concatenate(epoch)) == list(range(24))
-    assert first != second
-
-
-def test_the_seconds_are_those_of_all_steps_and_of_the_evaluation(
-    small_model, tmp_path, monkeypatch
-):
-    tuner = finetuner(small_model, tmp_path, freeze=True)
-    now = count()
-    monkeypatch.setattr("transfer.finetuning.trainer.time.perf_counter", lambda: next(now))
-    tuner.run_epoch(lambda: True)
-    assert tuner.progress.seconds == 3 + 1
-
-
 def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
     after = []
     for weight_decay in (0.0, 2.0):
@@ -230,6 +196,9 @@ def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     learning = {"freeze": True} if freeze else {"encoder_factor": 1.0}
     tuner = finetuner(small_model, tmp_path, head_lr=1e-2, **learning)
     before = tuner.heads.scale.clone()
+    first = tuner.encoder.features("train", tuner.task.train).astype(np.float64)
+    np.testing.assert_allclose(tuner.heads.center, first.mean(0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(before, first.std(0), rtol=1e-3)
     tuned = tuner.run_epoch(lambda: True)
     now = tuner.encoder.features("train", tuner.task.train)
     untouched = tuner.tuned()  # with the statistics from before
@@ -237,47 +206,6 @@ def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     np.testing.assert_allclose(tuned.probabilities(now), untouched.probabilities(now), rtol=1e-4)
     np.testing.assert_array_equal(untouched.steps[0].scale, before)
     assert np.array_equal(tuned.steps[0].scale, before) == freeze
-
-
-class AsCudnn(torch.autograd.Function):
-    """Passes what an LSTM gave through; refuses a backward pass as cuDNN does."""
-
-    @staticmethod
-    def forward(ctx, h, train):
-        ctx.train = train
-        return h.clone()
-
-    @staticmethod
-    def backward(ctx, grad):
-        if not ctx.train:
-            raise RuntimeError("cudnn RNN backward can only be called in training mode")
-        return grad, None
-
-
-def test_an_lstm_can_be_fine_tuned_under_cudnn(monkeypatch, tmp_path):
-    """Its model is in eval mode, where cuDNN has no backward pass."""
-    lstm, trained = torch.lstm, []
-
-    def cudnn_lstm(x, hx, weights, bias, layers, dropout, train, *rest):
-        trained.append(train)
-        assert all(part.is_contiguous() for part in hx)
-        h, *last = lstm(x, hx, weights, bias, layers, dropout, train, *rest)
-        return AsCudnn.apply(h, train), *(AsCudnn.apply(part, train) for part in last)
-
-    monkeypatch.setattr(torch, "lstm", cudnn_lstm)
-    model = build_model(ModelConfig(cell="lstm", hidden_size=8), seed=1)
-    tuner = finetuner(model, tmp_path, window=8)
-    assert not any(trained)  # the features' statistics need no gradient
-    moved = changes(tuner)
-    assert not tuner.model.training
-    assert all(moved[name] for name in moved if name.startswith("model.layers."))
-
-
-def test_the_statistics_are_those_of_the_training_set(small_model, tmp_path):
-    tuner = finetuner(small_model, tmp_path, freeze=True)
-    features = tuner.encoder.features("train", tuner.task.train).astype(np.float64)
-    np.testing.assert_allclose(tuner.heads.center, features.mean(0), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(tuner.heads.scale, features.std(0), rtol=1e-3)
 
 
 def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
@@ -299,13 +227,44 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
         ({"weight_decay": -1.0}, "weight_decay is -1.0; it must be at least zero"),
         ({"freeze": True, "encoder_factor": 0.3}, "freeze leaves nothing for encoder_factor to"),
         ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
-        ({"seed": -1}, "seed is -1"),
         ({"warmup": 1.5}, "warmup is 1.5"),
         ({"dropout": 1.0}, "dropout is 1.0"),
         ({"hidden_layers": (0,)}, r"hidden_layers is \(0,\); it must be at least 1 and"),
-        ({"heads_per_class": 0}, "heads_per_class is 0; it must be at least 1 and"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         FinetuningConfig(**settings)
+
+
+LENGTHS = np.random.default_rng(0).integers(1, 200, size=1003)  # of texts
+
+
+def test_every_text_is_in_one_batch_with_like_lengths_in_a_random_place():
+    batches = epoch_batches(LENGTHS, 8, seed=1, epoch=0)
+    assert sorted(np.concatenate(batches)) == list(range(1003))
+    assert len(batches) == batches_per_epoch(1003, 8)
+    assert sorted(map(len, batches))[:2] == [3, 8]
+    batches = epoch_batches(LENGTHS, 8, seed=1, epoch=0)
+    spread = [LENGTHS[batch].max() - LENGTHS[batch].min() for batch in batches if len(batch) == 8]
+    assert np.median(spread) <= 3 * 200 / POOL
+    means = [LENGTHS[batch].mean() for batch in batches]
+    assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.3
+
+
+LOGITS = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 2, 3)))  # B, K, C
+SINGLE = np.array([0, 2, 2, 1, 2, 0, 2])
+SEVERAL = (np.random.default_rng(1).random((7, 3)) > 0.6).astype(np.int64)
+
+
+def test_each_loss_is_scikit_learns():
+    each = [log_loss(SINGLE, LOGITS[:, k].softmax(-1).numpy()) for k in range(2)]
+    loss = head_loss(LOGITS, torch.from_numpy(SINGLE))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)
+    each = [
+        log_loss(SEVERAL[:, c], LOGITS[:, k, c].sigmoid().numpy(), labels=[0, 1])
+        for k in range(2)
+        for c in range(3)
+    ]
+    loss = head_loss(LOGITS, torch.from_numpy(SEVERAL))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)

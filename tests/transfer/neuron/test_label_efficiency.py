@@ -5,11 +5,8 @@ import pytest
 
 from data_utils.labelled import LabelledSet
 from tests.transfer.examples import make_examples
-from transfer.neuron.label_efficiency import (
-    label_efficiency,
-    refit_intercept,
-    stratified_order,
-)
+from transfer.neuron.ablation import accuracy_by_units, round_counts, without_unit
+from transfer.neuron.label_efficiency import label_efficiency, refit_intercept, stratified_order
 from transfer.regression import Examples, Regression, fit_regression
 
 
@@ -51,12 +48,6 @@ def test_the_intercept_of_a_rare_class_is_found(positive):
     assert chances.mean() == pytest.approx(positive / 200)
 
 
-def test_a_class_without_an_example_has_no_intercept():
-    regression = Regression(1.0, np.ones(1), 0.0, 0.5, True)
-    with pytest.raises(ValueError, match="a class has no example"):
-        refit_intercept(regression, Examples(np.zeros((4, 1)), np.ones(4, dtype=np.int64)))
-
-
 def test_a_known_unit_serves_with_the_fewest_labels():
     """Two labels are too few for the penalised regression, which drops the unit."""
     examples = [make_examples(count, seed) for seed, count in enumerate((400, 80, 400))]
@@ -91,3 +82,54 @@ def test_a_known_unit_needs_fewer_labels_than_one_to_be_found():
         low, high = rows[-1]["draw_interval"]
         assert low <= rows[-1]["test_accuracy"] <= high > low
     assert len(set(curves["all_units"][0]["accuracies"])) > 1  # the draws differ
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return tuple(make_examples(300, seed) for seed in range(3))
+
+
+def test_counts_are_round_and_end_with_all():
+    assert round_counts(64) == [1, 2, 5, 10, 20, 50, 64]
+    assert round_counts(100, first=10) == [10, 20, 50, 100]
+    assert round_counts(3, first=10) == [3]
+    assert round_counts(1) == [1]
+
+
+def test_one_unit_is_enough_if_one_knows_the_label(sets):
+    whole = fit_regression(sets[0], sets[1])
+    orders = {"best": np.array([3, *(set(range(8)) - {3})]), "worst": np.array([0, 1, 2, 4, 5])}
+    orders["worst"] = np.array([*orders["worst"], 6, 7, 3])
+    curves = accuracy_by_units(orders, sets, whole)
+    assert [row["kept"] for row in curves["best"]] == [1, 2, 5, 8]
+    assert curves["best"][0]["test_accuracy"] > 0.95
+    assert curves["worst"][2]["test_accuracy"] < 0.65  # five units of noise
+    for rows in curves.values():
+        assert rows[-1]["test_accuracy"] == whole.accuracy(sets[2])
+        low, high = rows[0]["test_interval"]
+        assert low < rows[0]["test_accuracy"] < high
+
+
+def test_without_a_unit_the_rest_guesses_if_it_knows_the_label_and_misses_no_noise(sets):
+    whole = fit_regression(sets[0], sets[1])
+    result = without_unit(3, sets, whole)
+    assert result["refitted"]["test_accuracy"] < 0.65
+    low, high = result["refitted"]["lost_interval"]
+    assert 0.25 < low < result["refitted"]["lost"] < high
+    lost = whole.accuracy(sets[2]) - result["refitted"]["test_accuracy"]
+    assert result["refitted"]["lost"] == pytest.approx(lost)
+    whole = fit_regression(sets[0], sets[1])
+    low, high = without_unit(0, sets, whole)["refitted"]["lost_interval"]
+    assert low <= 0 <= high
+
+
+def test_a_unit_held_at_its_mean_moves_the_intercept(sets):
+    whole = fit_regression(sets[0], sets[1])
+    test = sets[2]
+    held = without_unit(3, sets, whole)["held"]
+    rest = np.delete(np.arange(8), 3)
+    intercept = whole.intercept + whole.coefficients[3] * sets[0].features[:, 3].mean()
+    scores = test.features[:, rest] @ whole.coefficients[rest] + intercept
+    assert held["test_accuracy"] == ((scores > 0) == test.labels).mean()
+    assert held["lost"] == pytest.approx(whole.accuracy(test) - held["test_accuracy"])
+    assert held["lost"] > 0.1

@@ -59,18 +59,13 @@ def test_units_are_measured_block_by_block():
     np.testing.assert_array_equal(each.accuracies(many), np.tile(one.accuracies(few), COLUMNS))
 
 
-def test_values_that_differ_by_the_last_bit_are_cut_apart():
+def test_cuts_of_equal_accuracy_and_of_values_that_differ_by_the_last_bit():
+    equal = Examples(np.arange(4.0)[:, None], np.array([0, 1, 0, 1]))  # 0.5 and 2.5 err once
+    assert fit_cuts(equal).values.tolist() == [0.5]  # the lowest
     low = np.float32(1)
-    values = np.array([low, np.nextafter(low, np.float32(2))])[:, None]
-    examples = Examples(values, np.array([1, 0]))
-    cuts = fit_cuts(examples)
-    assert cuts.polarity.tolist() == [-1]
-    assert cuts.accuracies(examples).tolist() == [1.0]
-
-
-def test_of_equally_good_cuts_the_lowest_is_taken():
-    examples = Examples(np.arange(4.0)[:, None], np.array([0, 1, 0, 1]))  # 0.5 and 2.5 err once
-    assert fit_cuts(examples).values.tolist() == [0.5]
+    near = Examples(np.array([[low], [np.nextafter(low, np.float32(2))]]), np.array([1, 0]))
+    cuts = fit_cuts(near)
+    assert (cuts.polarity.tolist(), cuts.accuracies(near).tolist()) == ([-1], [1.0])
 
 
 def test_a_cut_keeps_to_its_side_on_other_texts():
@@ -135,12 +130,9 @@ RANKED = Ranking(
 )
 
 
-def test_units_of_one_accuracy_stand_by_their_areas_distance_from_one_half():
+def test_units_of_one_accuracy_stand_by_their_areas_and_the_first_are_described():
     orders = {name: order.tolist() for name, order in RANKED.orders().items()}
     assert orders == {"accuracy": [1, 3, 0, 2], "area": [0, 2, 3, 1], "weight": [3, 2, 1, 0]}
-
-
-def test_the_first_of_every_order_are_described_on_val_and_test():
     val = Examples(np.array([[1.0], [-1.0]]).repeat(4, 1), np.array([1, 0]))
     values = np.array([3.0, 2, 0, 1, -1, -2])  # two of six are on the wrong side of 0
     test = Examples(values[:, None].repeat(4, 1), np.array([1, 1, 1, 0, 0, 0]))

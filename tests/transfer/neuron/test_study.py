@@ -1,6 +1,5 @@
 """The study of a unit, from texts to numbers and figures."""
 
-import copy
 import json
 import shutil
 from dataclasses import replace
@@ -22,7 +21,7 @@ from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
 from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
-from transfer.neuron.report import FIGURES, accuracies_of, write_figures
+from transfer.neuron.report import FIGURES, write_figures
 from transfer.neuron.study import run_study
 from transfer.plots import unit_histogram
 from transfer.regression import fit_regression
@@ -76,7 +75,7 @@ def test_the_numbers_are_in_the_file_with_their_intervals(studied):
         assert 0 <= low <= row["test_accuracy"] <= high <= 1
 
 
-def test_the_unit_is_that_of_largest_weight(studied):
+def test_the_unit_and_figures_are_those_of_the_file(studied):
     results = studied[0]
     weights = np.abs(results["ranking"]["weight"])
     assert weights.any()
@@ -85,9 +84,6 @@ def test_the_unit_is_that_of_largest_weight(studied):
     assert (
         results["by_units"]["weight"][-1]["test_accuracy"] == results["all_units"]["test_accuracy"]
     )
-
-
-def test_the_figures_are_drawn_from_the_file_alone(studied):
     _, folder, _ = studied
     saved = json.loads((folder / "neuron.json").read_text())
     write_figures(saved, folder / "again")
@@ -96,29 +92,6 @@ def test_the_figures_are_drawn_from_the_file_alone(studied):
         drawn = (folder / "figures" / f"{name}.png").read_bytes()
         assert drawn.startswith(b"\x89PNG")
         assert (folder / "again" / f"{name}.png").read_bytes() == drawn
-
-
-def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
-    results, _, _ = studied
-    whole = results["by_labels"]["curves"]["all_units"][-1]
-    low, high = whole["draw_interval"]
-    assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
-    axes = FIGURES["by_labels"](results).axes[0]
-    shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
-    for edge in (low, high):
-        assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
-
-
-def test_figures_say_what_is_shaded_and_what_was_learned_before(studied):
-    results = studied[0]
-    tuned = copy.deepcopy(results)
-    tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
-    for study, has_seen_labels in ((results, False), (tuned, True)):
-        labels = {
-            name: FIGURES[name](study).axes[0].get_xlabel() for name in ("by_units", "by_labels")
-        }
-        assert all("shaded: 95 %" in label for label in labels.values())
-        assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
 
 
 def test_a_figure_that_fails_leaves_the_others(studied, tmp_path, caplog, monkeypatch):
@@ -130,14 +103,6 @@ def test_a_figure_that_fails_leaves_the_others(studied, tmp_path, caplog, monkey
     assert sorted(path.stem for path in contents(tmp_path)) == ["by_labels", "histogram", "ranking"]
     (record,) = caplog.records
     assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
-
-
-def test_a_gru_is_called_one(studied):
-    results = copy.deepcopy(studied[0])
-    assert "untrained mLSTM, mean of 2" in dict(accuracies_of(results))
-    results["model"]["architecture"]["cell"] = "gru"
-    assert "untrained GRU, mean of 2" in dict(accuracies_of(results))
-    assert FIGURES["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
 
 
 def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets):

@@ -1,7 +1,5 @@
 """The texts and words that activate a unit most."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -41,14 +39,6 @@ def test_texts_are_the_ends_and_the_surprises():
     assert opposite["negative_though_positive"].tolist() == [2]
 
 
-@pytest.mark.parametrize("polarity", [1, -1])
-def test_a_unit_that_is_never_wrong_has_no_surprises(polarity):
-    values, labels = polarity * np.array([1.5, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 1])
-    kinds = choose_texts(values, labels, polarity, polarity * 2.5)
-    assert len(kinds["positive_though_negative"]) == len(kinds["negative_though_positive"]) == 0
-    assert len(kinds["highest"]) == len(kinds["lowest"]) == 4
-
-
 def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, subwords, tmp_path):
     """A piece such as " film" holds the space before its letters."""
     save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
@@ -69,29 +59,24 @@ def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, 
     assert read.before[0] == (after[len(first) - 1, 0] if len(first) else 0.0)
 
 
-def test_jumps_add_up_to_what_happened_since_the_frame():
+def test_jumps_add_up_and_texts_are_drawn_until_they_hold_the_characters():
     values = np.arange(11, dtype=np.float32)[:, None] ** 2
     unit_trace = UnitTrace("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
     jumps = jumps_of(unit_trace)
     assert [(jump.start, jump.stop) for jump in jumps] == [(0, 4), (4, 7), (7, 11)]
     assert [jump.change for jump in jumps] == [9 + 3, 36 - 9, 100 - 36]
+    texts, rows = ["word " * 2] * 20, np.arange(3, 20)
+    drawn = extremes._sample(texts, rows, 0, 55)
+    assert len(drawn) == 5
+    assert drawn == sorted(set(drawn))
+    assert set(drawn) <= set(rows.tolist())
+    assert extremes._sample(texts, rows, 1, 55) != drawn
+    assert len(extremes._sample(texts, rows, 0, 60)) == 6
+    assert len(extremes._sample(texts, rows, 0, 9)) == 1
+    assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
 
 
-@pytest.mark.parametrize("profile", ["openai", "raw"])
-def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
-    save_model(tmp_path / "m", small_model, text_profile(profile), {})
-    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
-    (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
-    frame = len(loaded.profile.prefix)
-    if frame:
-        tokens = [loaded.encode("anything else")]
-        (values,) = loaded.read(tokens, (), state="cell", units=[4]).unit_states
-        np.testing.assert_allclose(unit_trace.before, values[frame - 1], atol=1e-6)
-    else:
-        np.testing.assert_array_equal(unit_trace.before, [0.0])
-
-
-def test_words_are_averaged_unless_they_are_rare(monkeypatch):
+def test_words_are_averaged_unless_they_are_rare_and_listed_by_their_change(monkeypatch):
     monkeypatch.setattr(extremes, "RARE", 3)
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
@@ -108,9 +93,6 @@ def test_words_are_averaged_unless_they_are_rare(monkeypatch):
     assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
     assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
     assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
-
-
-def test_words_are_listed_by_how_much_they_move_the_unit(monkeypatch):
     monkeypatch.setattr(extremes, "RARE", 2)
     changes = {"great": 3.0, "good": 2.0, "fine": 1.0, "so": 0.0, "poor": -1.0, "bad": -2.0}
     texts = dict(enumerate(changes))
@@ -122,26 +104,6 @@ def test_words_are_listed_by_how_much_they_move_the_unit(monkeypatch):
     averages = average_words(jumps, texts)
     words = {kind: [row["word"] for row in rows] for kind, rows in averages.items()}
     assert words == {"raise": ["great", "good", "fine"], "lower": ["bad", "poor"]}
-
-
-def test_texts_are_drawn_until_they_hold_the_characters():
-    texts, rows = ["word " * 2] * 20, np.arange(3, 20)
-    drawn = extremes._sample(texts, rows, 0, 55)
-    assert len(drawn) == 5
-    assert drawn == sorted(set(drawn))
-    assert set(drawn) <= set(rows.tolist())
-    assert extremes._sample(texts, rows, 1, 55) != drawn
-    assert len(extremes._sample(texts, rows, 0, 60)) == 6
-    assert len(extremes._sample(texts, rows, 0, 9)) == 1
-    assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
-
-
-def test_a_long_word_takes_time_in_proportion():
-    """Milliseconds; where its end is looked for from every sign, 10 s."""
-    word = "a" + "!" * 60_000 + "b"
-    began = time.process_time()
-    average_words([extremes.Jump(0, 0, len(word), 1.0)], {0: word})
-    assert time.process_time() - began < 1
 
 
 def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):

@@ -23,7 +23,7 @@ def folder(language, tmp_path):
 
 
 @pytest.mark.parametrize("folded", [False, True])
-@pytest.mark.parametrize("blocks", [1, 2, 4, 5, 7])
+@pytest.mark.parametrize("blocks", [1, 4, 7])
 @pytest.mark.parametrize(("E", "H"), [(6, 10), (8, 8), (5, 3)])
 def test_states_are_those_of_the_files(tmp_path, E, H, blocks, folded):
     language = draw(E, H)
@@ -36,8 +36,9 @@ def test_states_are_those_of_the_files(tmp_path, E, H, blocks, folded):
     np.testing.assert_allclose(features[0], language.read(TEXT)[1][-1], atol=2e-5)
 
 
-def test_folded_files_may_keep_their_numbers(language, tmp_path):
+def test_folded_files_may_keep_their_numbers_and_other_files_do_not_matter(language, tmp_path):
     folder = write_openai(tmp_path / "weights", openai_arrays(language, folded=True))
+    (folder / "README.md").write_text("weights")
     (folder / "10.npy").rename(folder / "14.npy")
     (folder / "9.npy").rename(folder / "13.npy")
     assert_same(import_openai(folder).model, language)
@@ -57,15 +58,7 @@ def test_a_gate_order_that_is_asked_for_is_used(folder, language):
     assert not np.allclose(cell, language.read(TEXT)[1][-1], atol=0.1)
 
 
-def test_the_last_file_is_named_if_it_is_missing(folder):
-    (folder / "14.npy").unlink()
-    with pytest.raises(InputError, match=r"\b14\.npy"):
-        import_openai(folder)
-
-
-@pytest.mark.parametrize(
-    "missing", [*((number,) for number in range(14)), (2, 9), (10, 11), (0, 1, 2, 3)]
-)
+@pytest.mark.parametrize("missing", [*((number,) for number in range(14)), (10, 11), (0, 1, 2, 3)])
 def test_missing_files_are_named_first_and_alone(folder, missing):
     for number in missing:
         (folder / f"{number}.npy").unlink()
@@ -91,11 +84,6 @@ def test_an_extra_file_is_refused(folder, name):
     np.save(folder / name, np.zeros(3, dtype=np.float32))
     with pytest.raises(InputError, match=r"after wh|move it away"):
         import_openai(folder)
-
-
-def test_other_files_do_not_matter(folder, language):
-    (folder / "README.md").write_text("weights")
-    assert_same(import_openai(folder).model, language)
 
 
 def saved(array):
@@ -134,13 +122,10 @@ def test_damaged_files_are_refused(folder, content, message):
         import_openai(folder)
 
 
-def test_numbers_that_are_not_finite_are_refused(folder):
+def test_numbers_that_are_not_finite_and_folders_without_weights_are_refused(folder, tmp_path):
     np.save(folder / "8.npy", np.full(40, np.nan, dtype=np.float32))
     with pytest.raises(InputError, match="NaN"):
         import_openai(folder)
-
-
-def test_folders_without_weights(tmp_path):
     with pytest.raises(InputError, match="no such folder"):
         import_openai(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"holds no \.npy files"):

@@ -42,7 +42,15 @@ def test_a_model_that_reads_english_is_plausible_and_another_is_not(tmp_path, le
     assert wrong.provenance["plain_english_bits_per_character"] > 3
 
 
-def test_bits_are_the_mean_over_every_character_but_the_frame(learnt, tmp_path):
+def test_a_uniform_model_costs_eight_bits_and_bits_are_the_mean_over_every_character(
+    learnt, tmp_path
+):
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=0)
+    model.decoder.weight.data.zero_()
+    assert _bits_on_plain_english(model) == pytest.approx(8)
+    model.layers[0].g_mx.data.zero_()
+    model.layers[0].g_mh.data.zero_()
+    assert _gains_difference(model) == 0
     imported = import_openai(write_openai(tmp_path / "weights", openai_arrays(learnt)))
     costs = []
     for text in PLAIN_ENGLISH:
@@ -52,12 +60,3 @@ def test_bits_are_the_mean_over_every_character_but_the_frame(learnt, tmp_path):
         bits = total[:-1] - logits[np.arange(len(data) - 1), list(data[1:])] / np.log(2)
         costs += list(bits[1:])  # the first is of the frame's space
     assert _bits_on_plain_english(imported.model) == pytest.approx(np.mean(costs), abs=1e-3)
-
-
-def test_a_uniform_model_costs_eight_bits():
-    model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=0)
-    model.decoder.weight.data.zero_()
-    assert _bits_on_plain_english(model) == pytest.approx(8)
-    model.layers[0].g_mx.data.zero_()
-    model.layers[0].g_mh.data.zero_()
-    assert _gains_difference(model) == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.speed.benchmark.tiles import RepeatedProduct, StreamedProduct, SummedProduct
+from experiments.speed.benchmark.tiles import StreamedProduct, SummedProduct
 from model.kernels.amx import library, mlstm
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.mlstm import count_workgroups, pack, tiled_mlstm
@@ -16,8 +16,6 @@ from model.kernels.compilation import window_library
 from model.kernels.cores import EMULATED_AMX
 from model.kernels.cpp.mlstm import compiled_mlstm
 from model.layers import recurrence
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import (
     EPS,
@@ -73,11 +71,8 @@ def test_the_emulation_rounds_as_the_manual_says(emulated):
     assert not np.array_equal(expected, (a.double() @ b.t().double()).float().numpy())
 
 
-SIZES = [(1, 1, 1), (32, 64, 32), (70, 1300, 45), (300, 40, 290)]
-
-
 @pytest.mark.processor
-@pytest.mark.parametrize(("M", "K", "N"), SIZES)
+@pytest.mark.parametrize(("M", "K", "N"), [(1, 1, 1), (32, 64, 32), (70, 1300, 45), (300, 40, 290)])
 def test_products(emulated, M, K, N):
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(s, generator=generator).bfloat16() for s in ((M, K), (K, N)))
@@ -90,25 +85,6 @@ def test_products(emulated, M, K, N):
     rounded = SummedProduct(a, b, torch.bfloat16)()
     assert rounded.dtype == torch.bfloat16
     assert error(rounded, expected) <= EPS[torch.bfloat16]
-
-
-def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
-    a, b = (torch.randn(40, 40).bfloat16() for _ in range(2))
-    product = SummedProduct(a, b)
-    once = product().clone()
-    a.zero_(), b.zero_()
-    assert torch.equal(product(), once)
-
-
-@pytest.mark.parametrize("deep", [0, 1, 8, 41])
-def test_a_product_is_repeated_at_any_size(emulated, deep):
-    for sizes in SIZES:
-        RepeatedProduct(sizes, times=2, deep=deep)()
-
-
-def test_a_product_of_other_dtypes_is_refused(emulated):
-    with pytest.raises(TypeError, match=r"bf16 on the CPU, not torch\.float32"):
-        SummedProduct(torch.ones(2, 2), torch.ones(2, 2).bfloat16())
 
 
 @pytest.mark.parametrize(
@@ -166,7 +142,7 @@ def test_inputs_are_projected_byte_by_byte(emulated, threads, count, T, B, H, E)
     assert_near(of_inputs(tiled_mlstm, *inputs), expected, tolerance(torch.bfloat16, T, H))
 
 
-def test_packed_weights_serve_windows_with_inputs(emulated):
+def test_packed_weights_serve_windows_with_inputs_and_what_does_not_fit_is_refused(emulated):
     x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
     with torch.no_grad():
@@ -176,9 +152,6 @@ def test_packed_weights_serve_windows_with_inputs(emulated):
             assert torch.equal(tiled_mlstm(prepared)[0], expected)
             without, _ = tiled_mlstm(prepared.projected())  # takes either, too
             assert error(without, expected.double()) <= tolerance(torch.bfloat16, 4, 40)
-
-
-def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
     x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
     for bad in (w_x[:-1], w_x[:, 0]):
@@ -221,19 +194,6 @@ def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
         assert torch.equal(recurrence.pack("fused", *weights[:2], w_x), pack(*weights[:2], w_x))
     assert not runs_on_tiles(weights[0].float())
     assert not runs_on_tiles(weights[0].half())
-
-
-@pytest.mark.processor
-def test_a_model_names_its_implementation(emulated):
-    def implementation(dtype, **config):
-        config = ModelConfig(hidden_size=5, embedding_size=2, **config)
-        return build_model(config, seed=0, compute_dtype=dtype).implementation
-
-    assert implementation(torch.bfloat16) == "compiled for Intel AMX"
-    assert implementation(torch.float32) == "compiled"
-    assert implementation(torch.float64) == "plain torch"
-    assert implementation(torch.float32, backend="reference") == "reference"
-    assert implementation(torch.float32, cell="lstm") == "torch.nn.LSTM"
 
 
 def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):

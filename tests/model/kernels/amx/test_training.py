@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from experiments.speed.benchmark.tiles import SummedProduct
-from model.kernels.amx.training import cross_entropy
 from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
 from model.kernels.amx.training.orthogonal import iterate
 from tests.model.kernels.amx.emulation import emulate_tiles
@@ -65,11 +64,8 @@ def test_matrices_of_several_chunks_each_way(count, threads):
 
 
 @pytest.mark.processor
-def test_zeros_stay_zeros():
+def test_zeros_stay_zeros_and_what_is_no_number_shows_in_the_result():
     assert not iterate(torch.zeros(6, 3), torch.tensor(1.0), COEFFICIENTS, 5).any()
-
-
-def test_what_is_no_number_shows_in_the_result():
     matrix = drawn(40, 50)
     matrix[3, 4] = torch.nan
     assert iterate(matrix, torch.tensor(50.0), COEFFICIENTS, 1).isnan().all()
@@ -145,7 +141,7 @@ def test_threads_and_rows_at_a_time_change_only_the_order_of_sums(threads):
         assert error(actual.d_w, expected.d_w.double()) <= 4 * EPS[torch.float32]
 
 
-def test_no_rows_and_none_that_count():
+def test_rows_and_threads():
     h, w, b, targets = loss_inputs(40, 12, 50)
     for loss in (
         cross_entropy_on_tiles(h[:0], w, b, targets[:0]),
@@ -166,20 +162,3 @@ def test_logits_beyond_the_range_of_exp():
     assert all(gradient.isfinite().all() for gradient in actual[1:])
     h[3, 3] = torch.inf
     assert not cross_entropy_on_tiles(h, w, b, targets).nats.isfinite()
-
-
-def test_a_large_vocabulary_has_few_rows_at_a_time(monkeypatch):
-    *inputs, targets = loss_inputs(2000, 4, 3000)
-    compute, rows = cross_entropy._differentiate, []
-
-    def record(tensors, H, V):
-        rows.append(len(tensors["h"]))
-        return compute(tensors, H, V)
-
-    monkeypatch.setattr(cross_entropy, "_differentiate", record)
-    monkeypatch.setattr(cross_entropy, "MOST_LOGITS", 128 * 3000)
-    cross_entropy_on_tiles(*inputs, targets)
-    assert rows == [128] * 15 + [80]
-    monkeypatch.setattr(cross_entropy, "MOST_LOGITS", 1)
-    cross_entropy_on_tiles(*inputs, targets)
-    assert rows[16] == 64  # as many as share the vocabulary's weights

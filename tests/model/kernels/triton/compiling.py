@@ -47,10 +47,7 @@ def compiled_for(capability):
         seen.add(key)
         binary = compile(ASTSource(kernel, signature, constants, aligned), target, options)
         assert binary.asm["cubin"]
-        about = {
-            "name": kernel.__name__,
-            "shared": binary.metadata.shared,
-        }
+        about = {"name": kernel.__name__, "shared": binary.metadata.shared}
         print(json.dumps(about), flush=True)
 
     return compile_instead
