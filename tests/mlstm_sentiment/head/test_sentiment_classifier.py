@@ -223,8 +223,10 @@ def test_a_transfer_inside_a_model_directory_is_found_and_no_siblings(small_mode
     assert find_classifier(loaded) == loaded.folder / "transfer" / "classifier"
 
 
-@pytest.mark.parametrize("classifier", [None, "nowhere"])
-def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, classifier):
+@pytest.mark.parametrize(
+    ("classifier", "way"), [(None, r"transfer\.py"), ("nowhere", "name the folder of one")]
+)
+def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, classifier, way):
     save_model(tmp_path / "bare", small_model, text_profile("openai"), {})
-    with pytest.raises(InputError, match=r"no classifier in it.*transfer\.py"):
+    with pytest.raises(InputError, match=f"no classifier in it.*{way}"):
         SentimentClassifier.from_pretrained(tmp_path / "bare", classifier)
