@@ -1,19 +1,28 @@
-"""Keep the evaluations of the trainings with weight decay.
+"""Keep the evaluations of the trainings with weight decay, and the AUCs of their units.
 
 python -m experiments.models.start_again runs/decay01 runs/decay005 runs/fall01 \\
-    --beginning curve.jsonl
+    --beginning curve.jsonl --data DATA
+
+The AUCs are of the last state on all of SST's train and val sentences, as the rule of
+start_again.selection.json has it: they are eight times as many as val alone.
 """
 
 import json
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.neuron.axes import read_sst
 from experiments.results import write_result
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.files.storage import read_json
+from transfer.neuron.ranking import area_difference, area_interval
+from transfer.unit_auc import per_feature_auc
 
 KEPT = (
     *("step", "characters", "learning_rate", "valid_bits_per_character"),
@@ -29,24 +38,67 @@ class Options:
     """Run directories that began from the same weights."""
     beginning: Path
     """The rows of the training that made those weights."""
+    data: Path
+    """The folder that holds sst/{train,val}.csv."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     runs: dict[str, Any] = {}
+    units: list[Unit] = []
     for run in options.runs:
         provenance = read_json(run / "model" / "config.json")["provenance"]
-        begun = provenance["began_from"]["characters"]
+        before = characters_before(provenance)
+        units.append(Unit.of(run / "model", options.data))
         runs[run.name] = {
             "git_revision": provenance["git_revision"],
-            "rows": evaluations(run / "metrics.jsonl", begun),
+            "characters": before + provenance["characters"],
+            "unit": units[-1].described(),
+            "rows": evaluations(run / "metrics.jsonl", before),
         }
-    first = [row for row in evaluations(options.beginning, 0) if row["characters"] <= begun]
+        print(run.name, {**runs[run.name], "rows": runs[run.name]["rows"][-1:]})
+    begun = min(run["rows"][0]["characters"] for run in runs.values())
+    gains = {
+        f"{begin.name}, {end.name}": area_difference(later.values, first.values, first.positive)
+        for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True))
+        if runs[begin.name]["characters"] < runs[end.name]["characters"]
+    }
+    first_rows = [row for row in evaluations(options.beginning, 0) if row["characters"] < begun]
     write_result(
         "models",
         "start_again",
-        {"beginning": first, "runs": runs, "origin": describe_origin()},
+        {"beginning": first_rows, "runs": runs, "gains": gains, "origin": describe_origin()},
     )
+
+
+def characters_before(provenance: dict[str, Any]) -> int:
+    """Return how many characters the weights had read with which a training began."""
+    origin = provenance.get("began_from")
+    return 0 if origin is None else origin["characters"] + characters_before(origin)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a model that separates SST's train and val sentences best."""
+
+    number: int
+    values: np.ndarray  # [N], high for positive sentences
+    positive: np.ndarray  # bool [N]
+
+    @classmethod
+    def of(cls, model: Path, data: Path) -> "Unit":
+        """Read the sentences with a model, and choose its unit."""
+        _, *parts = read_sst(str(model), data)
+        states = np.concatenate([part.states for part in parts])
+        positive = np.concatenate([part.labels for part in parts]) == 1
+        beyond = per_feature_auc(states, positive) - 0.5
+        number = int(np.abs(beyond).argmax())
+        return cls(number, states[:, number] * np.sign(beyond[number]), positive)
+
+    def described(self) -> dict[str, Any]:
+        area = float(per_feature_auc(self.values[:, None], self.positive)[0])
+        interval = area_interval(self.values, self.positive)
+        return {"unit": self.number, "area": area, "interval": interval}
 
 
 def evaluations(path: Path, begun: int) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Make the tables of README.md, of the models' cards and of SOURCES.md."""
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +15,7 @@ from mlstm_sentiment.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
+PLANNED = 1.6e9  # characters of "start again"
 ROWS_OF_A_RUN = 6  # at most about so many rows of a run are shown
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
 KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
@@ -382,3 +384,35 @@ def start_again() -> str:
         ]
     head = ["run", "characters", "valid, bits per character", "all units, mean state"]
     return markdown([*head, "last state", "best unit, mean state"], rows)
+
+
+def start_again_units() -> str:
+    """Return the AUC of each training's best unit on SST's train and val sentences together."""
+    rows = []
+    for name, run in read_result("models", "start_again")["runs"].items():
+        unit, (low, high) = run["unit"], run["unit"]["interval"]
+        rows.append(
+            [
+                name,
+                f"{run['characters'] / MILLION:,.0f} M",
+                f"{unit['area']:.3f} ({low:.3f} to {high:.3f}), unit {unit['unit']}",
+            ]
+        )
+    return markdown(["run", "characters", "AUC of the best unit, last state"], rows)
+
+
+def start_again_outlook(begin: str, end: str) -> str:
+    """Return where the unit would be if each doubling of the text went on gaining as much."""
+    result = read_result("models", "start_again")
+    first, last = result["runs"][begin], result["runs"][end]
+    doublings = math.log2(last["characters"] / first["characters"])
+    gain = result["gains"][f"{begin}, {end}"]
+    per_doubling = [gain["difference"], *gain["difference_interval"]]
+    per_doubling = [value / doublings for value in per_doubling]
+    ahead = math.log2(PLANNED / last["characters"])
+    reached, low, high = (last["unit"]["area"] + ahead * value for value in per_doubling)
+    return (
+        f"Gain of the unit's AUC a doubling, `{begin}` to `{end}`: {per_doubling[0]:.3f} "
+        f"({per_doubling[1]:.3f} to {per_doubling[2]:.3f}). If it stayed so, {reached:.3f} "
+        f"({low:.3f} to {high:.3f}) after {PLANNED / MILLION:,.0f} million characters."
+    )

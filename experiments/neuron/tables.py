@@ -1,12 +1,13 @@
 """Make the tables of README.md."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from experiments.models.tables import named
 from experiments.neuron.areas import best_units
-from experiments.results import read_result
+from experiments.results import names, read_result
 from experiments.tables import accuracy, markdown, origins, percent
 
 LABELS = (10, 100, 1000, 6920)
@@ -151,6 +152,58 @@ def axes(*models: str) -> str:
     rows = [axes_row(model) for model in models]
     files = {model: read_result("neuron", f"axes_{model}") for model in models}
     return f"{markdown(head, rows)}\n\n{origins(files)}"
+
+
+def retraining(*conditions: str) -> str:
+    """Return what the best unit of small networks has over rotated axes; means of the seeds."""
+    head = [
+        "network",
+        "seeds",
+        "bits per character",
+        "best unit: AUC on train, val",
+        "best axis after a rotation, of 20",
+        "units ahead of all rotations on train",
+        "all units: AUC on val",
+    ]
+    rows, files = [], {}
+    for condition in conditions:
+        own = [
+            read_result("neuron", name)
+            for name in names("neuron")
+            if name.startswith(f"retraining/{condition}_seed")
+        ]
+        files[condition] = own[0]
+        turned = {
+            part: [[axis[part] for axis in row["rotated"]] for row in own]
+            for part in ("train", "val")
+        }
+        rows.append(
+            [
+                f"`{condition}`",
+                len(own),
+                spread_of([row["bits"] for row in own]),
+                ", ".join(
+                    spread_of([row["units"][0][part] for row in own]) for part in ("train", "val")
+                ),
+                ", ".join(
+                    spread_of([np.median(axes) for axes in turned[part]])
+                    for part in ("train", "val")
+                ),
+                sum(
+                    row["units"][0]["train"] > max(axes)
+                    for row, axes in zip(own, turned["train"], strict=True)
+                ),
+                spread_of([row["all"]["area"] for row in own]),
+            ]
+        )
+    return f"{markdown(head, rows)}\n\n{origins(files)}"
+
+
+def spread_of(values: Sequence[float]) -> str:
+    """Return the mean of several values, and the lowest and the highest."""
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{np.mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def axes_row(model: str) -> list[str]:
