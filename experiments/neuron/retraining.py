@@ -98,9 +98,9 @@ def train(folder: Path, condition: str, seed: int, options: Options) -> None:
         return
     corpus = options.reviews if condition == "reviews" else options.everything
     settings = {**BASE, **CONDITIONS[condition], "--data.corpus": corpus.resolve(), "--seed": seed}
-    begin = ["--run-dir", str(folder), *(str(each) for pair in settings.items() for each in pair)]
-    arguments = ["--resume", str(folder)] if (folder / "checkpoint").exists() else begin
-    subprocess.run([sys.executable, "main.py", *arguments], cwd=HERE, check=True)
+    words = ["--run-dir", str(folder), "--if-exists", "resume"]
+    words += [str(each) for pair in settings.items() for each in pair]
+    subprocess.run([sys.executable, "main.py", *words], cwd=HERE, check=True)
 
 
 if __name__ == "__main__":

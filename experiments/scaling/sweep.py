@@ -150,7 +150,8 @@ def launch_words(point: Point, options: Options, number: int) -> list[str]:
 def launch(point: Point, options: Options, number: int) -> Outcome:
     """Train for the steps of a point; return what the clock measured, or why it failed."""
     before, recipe = os.getloadavg(), point.recipe(options)
-    with TemporaryDirectory(prefix=".point-", dir=options.output) as folder:
+    place = TemporaryDirectory(prefix=".point-", dir=options.output, ignore_cleanup_errors=True)
+    with place as folder:
         run = Path(folder) / "run"
         corpus = options.corpus.resolve() if options.corpus else None
         words = [*launch_words(point, options, number), *recipe.arguments(corpus, run)]

@@ -133,7 +133,7 @@ class Head:
     unit: HeadUnit | None = None  # None: the one of most influence
 
     def __post_init__(self) -> None:
-        _check_class_names(self.classes)
+        check_class_names(self.classes)
         self._check_steps()
         if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
             raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
@@ -378,7 +378,7 @@ def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
     return low, high
 
 
-def _check_class_names(classes: tuple[str, ...]) -> None:
+def check_class_names(classes: tuple[str, ...]) -> None:
     if len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:

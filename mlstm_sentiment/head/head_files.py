@@ -22,7 +22,7 @@ from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
-from .old_formats import NGRAMS_FILE, converted
+from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, Step, step_of
 
 FORMAT_VERSION = 8
@@ -61,7 +61,7 @@ class _HeadDescription:
     thresholds: tuple[Probability, ...]
     unsure: tuple[Probability, Probability] | None
     familiarity: Familiarity | None
-    neuron: HeadUnit | None
+    neuron: HeadUnit
     model_digest: str
 
 
@@ -125,15 +125,14 @@ def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
 
 
 def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
-    steps, weights = tuple[Step, ...](), folder / WEIGHTS_FILE
+    if content["format_version"] < FORMAT_VERSION:
+        return load_old(folder, content, hidden_size)
     place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
-        if content["format_version"] < FORMAT_VERSION:
-            content, steps = converted(folder, weights, content)
         described = fill(_HeadDescription, content, place)
         head = Head(
             classes=described.classes,
-            steps=steps or _steps(weights, described.steps),
+            steps=_steps(folder / WEIGHTS_FILE, described.steps),
             model_digest=described.model_digest,
             state=described.features.state,
             pooling=described.features.pooling,

@@ -189,6 +189,8 @@ class Ngrams(Step, name="ngrams"):
         return log_odds(texts, self.weights, self.scale)
 
     def apply(self, batch: Batch) -> Batch:
+        if len(self.positive) != batch.values.shape[1]:
+            raise ValueError(f"{len(self.positive)} classes")
         tilts = self.log_odds(_texts_of(batch))
         return replace(batch, values=_tilted(batch.values, tilts, self.positive))
 
@@ -282,6 +284,9 @@ class Correction(Step, name="correction"):
     offsets: tuple[float, ...]
 
     def apply(self, batch: Batch) -> Batch:
+        asked = len(self.slopes) - batch.values.shape[1]
+        if len(self.offsets) != len(self.slopes) or asked not in (0, 1):
+            raise ValueError(f"{len(self.slopes)} slopes, {len(self.offsets)} offsets")
         if batch.learned is None or batch.learned.shape[1] != len(self.slopes):
             raise InputError(f"step {self.NAME} needs a step {Learned.NAME} of as many questions")
         odds = batch.values

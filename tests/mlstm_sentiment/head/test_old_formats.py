@@ -63,27 +63,29 @@ def changed(tmp_path, name, change):
 POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": "mean"}}
 DAMAGED = {
     "1_binary": [
-        ({"classes": ["a", "b", "c"]}, "not a description of a head: 1 scores for 3 classes"),
-        ({"format_version": 3}, "'exclusive' is missing"),
+        ({"classes": ["a", "b", "c"]}, "not a description of two classes"),
+        ({"format_version": 2}, "it has 2 of them"),
         (POOLED | {"pooling": ["sum"]}, r"pooling is \('sum',\)"),
-        (POOLED | {"pooling": ["last"]}, "neuron.pooling is 'mean'"),
-        (POOLED | {"pooling": ["last", "mean"]}, "it takes 2 units; the model has 4"),
-        ({"threshold": 1.5}, r"thresholds is \(1.5,\)"),
+        (POOLED | {"pooling": ["last", "mean"]}, r"coefficients is \[4\], but .* \[8\]"),
+        ({"state": "hidden"}, "state is 'hidden'; it must be cell"),
+        ({"link": "probit"}, "link is 'probit'"),
         ({"neuron": {"index": 4, "polarity": 1}}, "neuron.index is 4; it must be below 4"),
     ],
     "3_several_labels": [
-        ({"classes": ["a"]}, "it has 1 of them"),
-        ({"exclusive": "no"}, "'no' is missing, or unknown"),
+        ({"kind": "trees"}, "kind is 'trees'; it must be heads"),
         ({"thresholds": [0.5]}, "1 thresholds for 3 classes"),
+        ({"heads": {"hidden_layers": [7]}}, "tensor"),
+        ({"heads": {"hidden_layers": [1] * 100_000}}, "number of hidden layers is 100000"),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 2**40}}, "heads_per_class is 10995"),
     ],
     "7_neutral": [
-        ({"pooling": ["last"]}, "it takes 8 units; the model has 4"),
-        ({"classes": ["a", "b", "c"]}, "1 scores for 3 classes"),
-        ({"calibration": {"slope": 0.0, "offset": 0.0}}, "calibration.slope is 0.0"),
-        ({"unsure": [0.7, 0.2]}, "the lower one comes first"),
-        ({"neutral": {"slope": -1.0}}, "slope is -1"),
-        ({"ngrams": {"buckets": 32, "scale": 10**400}}, "ngrams.scale is 1000"),
-        ({"ngrams": None}, "it is damaged"),
+        ({"kind": "heads"}, "kind is 'heads'; it must be stars"),
+        ({"pooling": ["last"]}, "state and pooling are"),
+        ({"classes": ["a", "b", "c"]}, "classes is .*; it must be a list of 2"),
+        ({"ngrams": {"buckets": 33, "scale": 1.0}}, "tensor weights"),
+        ({"ngrams": {"buckets": 32, "scale": 10**400}}, "ngrams.scale is too large a number"),
+        ({"ngrams": None}, "ngrams is None; it must be a section"),
+        ({"heads": {"hidden_layers": [4]}}, "a head that predicts stars must be linear"),
     ],
 }
 
