@@ -180,7 +180,7 @@ def retraining(*conditions: str) -> str:
         rows.append(
             [
                 f"`{condition}`",
-                len(own),
+                str(len(own)),
                 spread_of([row["bits"] for row in own]),
                 ", ".join(
                     spread_of([row["units"][0][part] for row in own]) for part in ("train", "val")
@@ -189,9 +189,11 @@ def retraining(*conditions: str) -> str:
                     spread_of([np.median(axes) for axes in turned[part]])
                     for part in ("train", "val")
                 ),
-                sum(
-                    row["units"][0]["train"] > max(axes)
-                    for row, axes in zip(own, turned["train"], strict=True)
+                str(
+                    sum(
+                        row["units"][0]["train"] > max(axes)
+                        for row, axes in zip(own, turned["train"], strict=True)
+                    )
                 ),
                 spread_of([row["all"]["area"] for row in own]),
             ]
