@@ -47,6 +47,7 @@ _OLD = "old"  # of a folder that is about to be replaced
 _SET_ASIDE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
 _GONE = re.compile(rf"\..+\.gone-[0-9a-f]{{8}}\.{PARTIAL}")  # what is being removed
 _CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
+_HALF_TENSORS = re.compile(r"\.tmp[0-9A-Za-z]{6}")  # what safetensors renames when it is whole
 _SHOWN = 3  # foreign files that an error names
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"  # in a locked folder; the latter names the process
 _MOST_TRIES = 100  # to lock a folder that other processes create and remove
@@ -84,6 +85,8 @@ def foreign_files(folder: Path, ours: Contents, *, is_whole: bool = True) -> lis
 
 def _is_ours(path: Path, relative: Path, ours: Contents, is_whole: bool) -> bool:
     if path.name in RECORDS or any(fnmatchcase(path.name, pattern) for pattern in _CLUTTER):
+        return True
+    if not is_whole and _HALF_TENSORS.fullmatch(path.name):
         return True
     temporary = _SET_ASIDE.fullmatch(path.name)
     parts = relative.with_name(temporary[1]).parts if temporary else relative.parts

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,34 @@ def test_a_kill_between_the_renames_loses_no_folder(tmp_path, number):
         (partial / "one").write_text("third")
     assert (final / "one").read_text() == "third"
     assert list(contents(tmp_path)) == [final]
+
+
+SAVER = """
+import sys
+import numpy as np
+from pathlib import Path
+from safetensors.numpy import save_file
+from mlstm_sentiment.files.storage import whole_folder
+with whole_folder(Path(sys.argv[1]), ("a.safetensors",)) as partial:
+    while True:
+        save_file({"a": np.zeros(1 << 24)}, partial / "a.safetensors")
+"""
+
+
+def test_what_safetensors_had_written_at_a_kill_is_removed(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", SAVER, tmp_path / "model"], cwd=ROOT)
+    deadline = time.monotonic() + 60
+    try:
+        while not list(tmp_path.glob(".model.partial/.tmp*")):
+            assert time.monotonic() < deadline
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.005)
+            process.send_signal(signal.SIGSTOP)
+    finally:
+        process.kill()
+        process.wait()
+    recover_folders(tmp_path, ("a.safetensors",))
+    assert not list(contents(tmp_path))
 
 
 def test_a_rename_that_fails_leaves_the_old_folder(tmp_path):
