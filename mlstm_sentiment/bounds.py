@@ -187,7 +187,8 @@ def check_bounds(config: Any, section: str = "") -> None:
         value, parts = getattr(config, item.name), list(_parts_of(item.type))
         bounds = [part for part in parts if isinstance(part, Bound)]
         name = section + (item.name.replace("_", "-") if section == "--" else item.name)
-        for number in value if isinstance(value, tuple) else (value,):
+        takes_several = any(part is tuple or get_origin(part) is tuple for part in parts)
+        for number in value if takes_several and isinstance(value, tuple) else (value,):
             if isinstance(number, float) and not math.isfinite(number):
                 raise InputError(f"{name} is {value}; it must be finite")
             if bounds and not isinstance(number, _other_types(parts)):

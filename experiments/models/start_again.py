@@ -82,6 +82,7 @@ class Unit:
     """The unit of a model that separates SST's train and val sentences best."""
 
     number: int
+    area: float  # AUC
     values: np.ndarray  # [N], high for positive sentences
     positive: np.ndarray  # bool [N]
 
@@ -93,12 +94,12 @@ class Unit:
         positive = np.concatenate([part.labels for part in parts]) == 1
         beyond = per_feature_auc(states, positive) - 0.5
         number = int(np.abs(beyond).argmax())
-        return cls(number, states[:, number] * np.sign(beyond[number]), positive)
+        values = states[:, number] * np.sign(beyond[number])
+        return cls(number, 0.5 + float(abs(beyond[number])), values, positive)
 
     def described(self) -> dict[str, Any]:
-        area = float(per_feature_auc(self.values[:, None], self.positive)[0])
         interval = area_interval(self.values, self.positive)
-        return {"unit": self.number, "area": area, "interval": interval}
+        return {"unit": self.number, "area": self.area, "interval": interval}
 
 
 def evaluations(path: Path, begun: int) -> list[dict[str, Any]]:

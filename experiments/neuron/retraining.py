@@ -3,10 +3,10 @@
 python -m experiments.neuron.retraining --everything data/everything --reviews data/pieces \\
     --data DATA --work runs/retraining
 
-Each condition differs from `base` in one thing. All of a kind read the same number of tokens, from
-the first step to a fall of the rate to zero. Finished runs in WORK are not repeated, so the
-command can be stopped and started again. Units and axes are those of axes.py: chosen on SST's
-train split, read on val; no test set is read.
+Each condition differs from `base` in one thing; those of Adam differ from `no_decay`. All read the
+same number of tokens, from the first step until the rate has fallen to zero. Finished runs in WORK
+are not repeated, so the command can be stopped and started again. Units and axes are those of
+axes.py: chosen on SST's train split, read on val; no test set is read.
 """
 
 import json

@@ -246,9 +246,10 @@ class SentimentClassifier(Parameterized):
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = (labels == predicted).reshape(len(predicted), -1).all(1)
-        with suppress(TypeError, ValueError, ZeroDivisionError):
-            if np.isfinite(accuracy := float(np.average(right, weights=sample_weight))):
-                return accuracy
+        with suppress(TypeError, ValueError):
+            weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+            if weights.shape == right.shape and weights.sum() > 0:
+                return float(np.average(right, weights=weights))
         raise InputError("sample_weight: give one number for each text, not all zero")
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:

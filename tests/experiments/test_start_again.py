@@ -39,6 +39,6 @@ def test_a_packed_corpus_trains_for_the_time_there_is_and_gives_weights_home(tmp
 
 
 def test_without_arguments_the_script_says_what_it_takes():
-    told = subprocess.run(["bash", SCRIPT], capture_output=True, text=True, check=False)
-    assert told.returncode == 2
-    assert "pack CORPUS ARCHIVE" in told.stderr
+    process = subprocess.run(["bash", SCRIPT], capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert "pack CORPUS ARCHIVE" in process.stderr

@@ -115,8 +115,11 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
         yield
-    except (NewerFormat, _RoundedWeights):  # not damaged
+    except NewerFormat:  # not damaged
         raise
+    except _RoundedWeights as error:  # nor are these, and those before are rounded, too
+        advice = if_alone or f"--train.start_from {checkpoint} begins a new run with them"
+        raise InputError(f"{error}; {advice}") from error
     except InputError as error:
         own = step_folders(checkpoint.parent)
         if checkpoint != own[0]:
@@ -134,8 +137,7 @@ def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
     tensors = load_tensors(path, expected)
     if tensors and all(tensor.dtype == torch.bfloat16 for tensor in tensors.values()):
         raise _RoundedWeights(
-            f"{path}: its weights are rounded to bfloat16, and a run resumes only from exact ones; "
-            f"--train.start_from {path.parent} begins a new run with them"
+            f"{path}: its weights are rounded to bfloat16, and a run resumes only from exact ones"
         )
     check_tensors(path, tensors, expected, authority)
     module.load_state_dict(tensors)

@@ -183,7 +183,7 @@ def test_missing_labels_are_refused(folder, labels):
             SentimentClassifier(folder).fit(TEXTS, labels)
 
 
-@pytest.mark.parametrize("weights", [[1, 1], [0] * 6, [[1]] * 6, [float("nan")] * 6])
+@pytest.mark.parametrize("weights", [[1, 1], [0] * 6, [-1] * 6, [[1]] * 6, [float("nan")] * 6])
 def test_weights_that_do_not_fit_the_texts_are_refused(folder, weights):
     classifier = SentimentClassifier(folder)
     with pytest.raises(InputError, match="sample_weight: give one number for each text"):

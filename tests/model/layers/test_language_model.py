@@ -148,6 +148,7 @@ def test_the_forget_gate_bias_is_added_to_the_forget_gate(cell):
     ("fields", "message"),
     [
         ({"hidden_size": 0}, r"model\.hidden_size is 0"),
+        ({"hidden_size": (8,)}, r"model\.hidden_size is \(8,\); it must be a number"),
         ({"layers": 0}, r"model\.layers is 0"),
         ({"embedding_size": 2.5}, r"model\.embedding_size is 2\.5"),
         ({"forget_gate_bias": 1e39}, r"model.forget_gate_bias is 1e.39; it must be at least -100"),
