@@ -89,16 +89,17 @@ def measured(train_part: Part, val_part: Part, pruned: Sequence[int] = PRUNED) -
     scaler = StandardScaler().fit(train)
     parts = scaler.transform(train), scaler.transform(val)
     areas = per_feature_auc(parts[0], train_labels == 1)
-    order = np.argsort(-np.abs(areas - 0.5))
+    order = best_first(areas)
     draw = np.random.default_rng(SEED)
     rotated = []
     for _ in range(ROTATIONS):
         turn, _ = np.linalg.qr(draw.normal(size=(train.shape[1],) * 2))
-        rotated.append(best_axes(parts[0] @ turn, parts[1] @ turn, train_labels, val_labels, 1)[0])
+        turned = per_feature_auc(parts[0] @ turn, train_labels == 1)
+        rotated += best_axes(turned, parts[1] @ turn, val_labels, 1)
     whole = fitted(*parts, train_labels, val_labels)
     weights = whole.pop("weights")
     return {
-        "units": best_axes(*parts, train_labels, val_labels, 3),
+        "units": best_axes(areas, parts[1], val_labels, 3),
         "rotated": rotated,
         "all": whole,
         "share of the largest squared weight": float((weights**2).max() / (weights**2).sum()),
@@ -116,12 +117,18 @@ def measured(train_part: Part, val_part: Part, pruned: Sequence[int] = PRUNED) -
     }
 
 
+def best_first(areas: np.ndarray) -> np.ndarray:
+    """Return the axes in the order of how well they separate, whichever side is high."""
+    return np.argsort(-np.abs(areas - 0.5))
+
+
 def best_axes(
-    train: np.ndarray, val: np.ndarray, train_labels: np.ndarray, val_labels: np.ndarray, count: int
+    areas: np.ndarray, val: np.ndarray, val_labels: np.ndarray, count: int
 ) -> list[dict[str, Any]]:
-    """Return the axes that separate train best, and how well they separate both parts."""
-    areas = per_feature_auc(train, train_labels == 1)
-    order = np.argsort(-np.abs(areas - 0.5))[:count]
+    """Return the axes that separate train best, and how well they separate both parts.
+
+    areas: AUC of each axis on train.
+    """
     return [
         {
             "axis": int(axis),
@@ -130,7 +137,7 @@ def best_axes(
                 roc_auc_score(val_labels, val[:, axis] * (1 if areas[axis] > 0.5 else -1))
             ),
         }
-        for axis in order
+        for axis in best_first(areas)[:count]
     ]
 
 
