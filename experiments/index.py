@@ -163,7 +163,7 @@ def folders() -> str:
         (
             "default_model",
             "What does `default` learn from, and what does it get wrong?",
-            "Labelled reviews, sentences of our own grammar, and teachers; it gets sarcasm wrong.",
+            "Labelled reviews, tweets and remarks, and our own grammar; it gets sarcasm wrong.",
         ),
         (
             "learning",

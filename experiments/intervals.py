@@ -61,20 +61,22 @@ def compare(first: Measured, second: Measured) -> Difference:
     return Difference(value, (value - low, value + high))
 
 
-def compare_draws(first: np.ndarray, others: Sequence[np.ndarray]) -> Difference:
-    """Return how far a method is ahead of the mean of another one's draws, on the same texts.
+def compare_draws(own: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Difference:
+    """Return how far the mean of a method's draws is ahead of another one's, on the same texts.
 
-    first, others: which texts are classified correctly, bool [N] each.
+    own, others: which texts are classified correctly, bool [N] each.
     """
-    if len(others) == 1:
-        return compare(Measured(first), Measured(others[0]))
-    apart = first - np.mean(others, axis=0)
+    if len(own) == len(others) == 1:
+        return compare(Measured(own[0]), Measured(others[0]))
+    apart = np.mean(own, axis=0) - np.mean(others, axis=0)
     value, text_margin = float(apart.mean()), float(norm.ppf(0.5 + CONFIDENCE / 2))
     text_margin *= float(apart.std()) / len(apart) ** 0.5
-    margin = hypot(
-        text_margin, Measured(first, [each.mean() for each in others]).margin / len(others) ** 0.5
-    )
+    margin = hypot(text_margin, *map(_margin_of_mean, (own, others)))
     return Difference(value, (value - margin, value + margin))
+
+
+def _margin_of_mean(draws: Sequence[np.ndarray]) -> float:
+    return Measured(draws[0], [each.mean() for each in draws]).margin / len(draws) ** 0.5
 
 
 def compare_with_published(value: float, interval: Sequence[float], published: float) -> Difference:

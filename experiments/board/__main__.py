@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments import tables
+from experiments.calibration import error_and_null
 from experiments.intervals import packed_answers
 from experiments.results import write_result
 from transfer.regression import accuracy_interval
@@ -21,9 +22,6 @@ from transfer.regression import accuracy_interval
 from .label_free import DOMAINS, measure_domains
 from .methods import METHODS, Answers
 from .sets import TEST_SETS, Absent, Texts, read_set
-
-BINS = 10  # of P(positive), of equal width
-SIMULATED = 1000  # sets of labels as perfect calibration would give them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,21 +106,9 @@ def describe(answers: Answers, part: Texts) -> dict[str, Any]:
 
 def calibration(positive: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Return the error of P(positive), and its 95 % quantile if P were perfectly calibrated."""
-    chooser = np.random.default_rng(0)
-    perfect = chooser.random((SIMULATED, len(labels))) < positive
-    return {
-        "error": calibration_error(positive, labels),
-        "null": float(np.quantile([calibration_error(positive, row) for row in perfect], 0.95)),
-        "mean": float(positive.mean()),
-        "positives": float(labels.mean()),
-    }
-
-
-def calibration_error(positive: np.ndarray, labels: np.ndarray) -> float:
-    """Return the mean distance of P(positive) from the fraction of positive texts, over bins."""
-    places = np.minimum((positive * BINS).astype(int), BINS - 1)
-    gaps = np.bincount(places, weights=positive - labels, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(labels))
+    error, null = error_and_null(positive, labels)
+    means = {"mean": float(positive.mean()), "positives": float(labels.mean())}
+    return {"error": error, "null": null, **means}
 
 
 if __name__ == "__main__":

@@ -242,7 +242,7 @@ def by_units(known: np.ndarray, labels: np.ndarray, tested: np.ndarray) -> np.nd
 
 def against(own: np.ndarray, others: Sequence[np.ndarray]) -> dict[str, Any]:
     """Return another method's accuracy, the unit's lead over it, and the word for it."""
-    lead = compare_draws(own, others)
+    lead = compare_draws([own], others)
     return {
         "accuracy": float(np.mean(others)),
         "lead": lead.value,

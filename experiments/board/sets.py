@@ -26,7 +26,7 @@ UNPLEASANT = ("anger", "disgust", "fear", "pessimism", "sadness")
 REMARKS = {"neg": 0.0, "neutral": 0.5, "pos": 1.0}
 
 
-class Absent(Exception):
+class Absent(InputError):
     """A set or a method cannot be measured here; the message says why."""
 
 
@@ -141,7 +141,7 @@ YELP = ("yelp_10k", "yelp_augpe", "yelp_full_olora")
 DISTANCES = {
     "in-domain": "films: the texts and labels that all learned methods have",
     "near": "reviews of things; no method has a label of the source, nor text, unless noted",
-    "far": "no reviews",
+    "far": "no reviews; only `default` and `default_small` have labels of any such texts",
 }
 TEST_SETS = {
     "sst": TestSet("SST", "in-domain", given("sst")),

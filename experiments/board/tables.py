@@ -182,7 +182,7 @@ def limits() -> str:
     """Say on the first page when not to use the default."""
     right, of_all = row_of(OURS, "remarks")["kinds"]["sarcasm"]
     return f"""\
-{against_bag("remarks", "On everyday remarks")} On tweets ({value(OURS, "tweets")} %) it is {NEXT_TO[word(OURS, "vader", "tweets")]} VADER
+{against_bag("remarks", "On everyday remarks")} On SemEval-2018's tweets ({value(OURS, "tweets")} %) it is {NEXT_TO[word(OURS, "vader", "tweets")]} VADER
 ({value("vader", "tweets")} %), a free word list. No method we tried handles sarcasm: `default` misses {of_all - right} of {of_all} remarks. It knows English only.
 [All methods on all sets](experiments/board/README.md)."""  # noqa: E501
 

