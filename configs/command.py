@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
+from mlstm_sentiment.bounds import check_unset
 from mlstm_sentiment.commands import program
-from mlstm_sentiment.commands.parser import Parser, check_unset, parse, parse_one_of
+from mlstm_sentiment.commands.parser import Parser, parse, parse_one_of
 from mlstm_sentiment.commands.program import prepare_output, report, say
 from model.kernels.cores import own_process
 from training.parallel.launcher import report_failure

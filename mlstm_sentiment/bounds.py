@@ -7,9 +7,9 @@ checkpoints.
 import math
 import os
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from numbers import Real
 from pathlib import Path
 from types import UnionType
@@ -223,3 +223,22 @@ def _text(number: float) -> str:
     if number >= 1 << 20 and math.log2(number).is_integer():
         return f"2^{math.log2(number):.0f}"
     return f"{number:,.10g}" if number else "zero"
+
+
+def default_of(item: Field[Any], instance: object = None) -> Any:
+    """Return the default of a field; instance: holds other defaults by the fields' names."""
+    if hasattr(instance, item.name):
+        return getattr(instance, item.name)
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def check_unset(options: Any, names: Iterable[str], why: str) -> None:
+    """Raise InputError, with `why`, for the first of these options that is not at its default."""
+    for item in fields(options):
+        if item.name not in names:
+            continue
+        value = getattr(options, item.name)
+        if is_dataclass(value):
+            check_unset(value, [each.name for each in fields(value)], why)
+        elif value != default_of(item):
+            raise InputError(f"--{item.name.replace('_', '-')} {why}; leave it out")

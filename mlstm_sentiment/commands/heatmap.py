@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ..bounds import Argument
+from ..bounds import Argument, check_unset
 from ..errors import InputError
 from ..pages.page import check_outputs
+from ..reading.rows import Rows
 from ..reading.source import Source
 from .options import TextOptions
-from .parser import check_unset
 from .program import prepare_output, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Options(TextOptions):
     own values; its poles say what low and high values of the first unit mean, and its polarities
     are -1 for units whose low values mean positive, 0 where that is not known. Below each text is
     the answer of the model's classifier, which uses all units and, in some models, the words. Rows
-    of a file whose text is missing, or empty once cleaned, are left out.
+    of a file that are no answer, such as N/A, or empty once cleaned, are left out.
     """
 
     neuron: Annotated[tuple[int, ...], Argument(group="unit", repeated=True)] = ()
@@ -69,7 +69,7 @@ def run(options: Options) -> None:
         check_unset(options, ("text_key", "table"), "is for the rows of an --input")
     else:
         source = Source(options.input, options.text_key, options.table)
-        rows = list(source.read_texts())
+        rows = [row.text or "" for batch in Rows(source).batches() for row in batch]
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output, kind="a heatmap")
 
@@ -115,5 +115,5 @@ def _shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> 
     """Return a file's texts that are not empty once cleaned; log the number of others."""
     texts = [text for text in rows if text.strip() and profile.clean(text)]
     if len(texts) < len(rows):
-        logging.info("%s: %d rows without text left out", file, len(rows) - len(texts))
+        logging.info("%s: %d rows without an answer left out", file, len(rows) - len(texts))
     return texts

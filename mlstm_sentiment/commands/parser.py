@@ -15,9 +15,9 @@ import ast
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
 from inspect import cleandoc, getsource
 from itertools import pairwise, takewhile
@@ -26,7 +26,7 @@ from textwrap import dedent, indent
 from types import UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..bounds import SAVED, Argument, check_bounds
+from ..bounds import SAVED, Argument, check_bounds, default_of
 from ..errors import InputError, suggestion, utf8_argument
 from ..files.writer import begin_reading, check_standard_output
 
@@ -110,18 +110,6 @@ def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:
     return parse(kinds[kind], arguments=sys.argv[2:], program=f"{parser.prog} {kind}")
 
 
-def check_unset(options: Any, names: Iterable[str], why: str) -> None:
-    """Raise InputError, with `why`, for the first of these options that is not at its default."""
-    for item in fields(options):
-        if item.name not in names:
-            continue
-        value = getattr(options, item.name)
-        if is_dataclass(value):
-            check_unset(value, [each.name for each in fields(value)], why)
-        elif value != _default_of(item, None):
-            raise InputError(f"--{item.name.replace('_', '-')} {why}; leave it out")
-
-
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that accepts `_` for `-` in option names; mistakes raise InputError."""
 
@@ -162,6 +150,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see {self.prog} --help")
+
+
+class _Extend(argparse.Action):
+    """Adds the values of an option that is repeated to those before; the default goes first."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Add the values."""
+        before = getattr(namespace, self.dest)
+        setattr(namespace, self.dest, [*(() if before is self.default else before), *values])
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -239,9 +236,10 @@ class _Place:
                 details["nargs"] = "+"
             parser.add_argument(self.path, **details | {"metavar": self.word})
             return
-        if details.get("nargs") == "*" and self.default == ():
-            number = "+" if takes_words else 1
-            details |= {"action": "extend", "nargs": number, "default": []}
+        if details.get("nargs") == "*":
+            details["action"] = _Extend
+            if self.default == ():
+                details["nargs"] = "+" if takes_words else 1
         if required:
             details["required"] = True
         section = parser.section(self.section, self.about)
@@ -266,7 +264,7 @@ def _places(
     hints = get_type_hints(options, include_extras=True)
     help_of = _help_of(options) if with_help else {}
     for item in fields(options):
-        hint, value = hints[item.name], _default_of(item, default)
+        hint, value = hints[item.name], default_of(item, default)
         if SAVED in getattr(hint, "__metadata__", ()):
             continue
         argument = _argument(hint)
@@ -293,7 +291,7 @@ def _places(
 def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path: str = "") -> Any:
     hints, values = get_type_hints(options, include_extras=True), {}
     for item in fields(options):  # type: ignore[arg-type]
-        hint, value = hints[item.name], _default_of(item, default)
+        hint, value = hints[item.name], default_of(item, default)
         if f"{path}{item.name}" in parsed:
             value = parsed[f"{path}{item.name}"]
             value = tuple(value) if isinstance(value, list) else value
@@ -317,12 +315,6 @@ def _help_of(options: type) -> dict[str, str]:
             if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and is_doc:
                 texts[item.target.id] = " ".join(str(doc.value.value).split())  # type: ignore[attr-defined]
     return texts
-
-
-def _default_of(item: Field[Any], instance: object) -> Any:
-    if hasattr(instance, item.name):
-        return getattr(instance, item.name)
-    return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _argument(hint: Any) -> Argument:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
+from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, word_of
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
@@ -106,12 +106,14 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
                 raise _never_written(place, name, cell) from error
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
-    label = values["label"]
-    if label in (None, NO_ANSWER):
+    neutral = (NEUTRAL,) if head.has_neutral else ()
+    names = (*head.classes, *neutral, UNSURE, UNFAMILIAR, NO_ANSWER)
+    label = NO_ANSWER if values["label"] is None else named_by(str(values["label"]), names)
+    if label == NO_ANSWER:
         return {**values, "label": NO_ANSWER}
-    if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
+    if label is None:
         raise InputError(
-            f"{place}: label is {label!r}, but the classifier's classes are "
+            f"{place}: label is {values['label']!r}, but the classifier's classes are "
             f"{', '.join(head.classes)}; name the model of these answers with --model"
         )
     probability = values["probability"]
@@ -120,10 +122,9 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
     if not _is_by_sides(values):
-        is_neutral = head.has_neutral and label == NEUTRAL
         flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
-        values["label"] = word_of(label, is_neutral=is_neutral, **flags)
-    return values
+        label = word_of(label, is_neutral=label == NEUTRAL, **flags)
+    return {**values, "label": label}
 
 
 def _is_by_sides(values: Mapping[str, Any]) -> bool:

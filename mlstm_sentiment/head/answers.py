@@ -59,6 +59,17 @@ class Predictions(NamedTuple):
     """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
 
 
+def named_by(cell: str, names: Sequence[str]) -> str | None:
+    """Return the answer that a cell of a table means; None if it is none of these.
+
+    Case makes no difference, nor do blanks around it.
+    """
+    if cell in names:
+        return cell
+    plain = cell.strip().casefold()
+    return next((name for name in names if name.casefold() == plain), None)
+
+
 def three_answers(
     positive: "np.ndarray", neutral: "np.ndarray", threshold: float = EVEN
 ) -> "np.ndarray":

@@ -20,6 +20,7 @@ from .answers import (
     UNSURE,
     likeliest,
     named_answers,
+    named_by,
     probability_of_each,
 )
 from .head import THRESHOLD, Head
@@ -146,10 +147,9 @@ class Corrections(NamedTuple):
         answers. A row that classify could not decide, and nobody did, is left out.
         """
         abstained = (NEUTRAL, UNSURE, UNFAMILIAR, NO_ANSWER)
-        spelled = {name.casefold(): name for name in (*abstained, *names)}
         labels, left_out = dict[str, set[str]](), Counter[str]()
         for place, text, label in rows:
-            name = label if label in names else spelled.get(label.strip().casefold())
+            name = named_by(label, (*names, *abstained))
             if name is None:
                 known = ", ".join(dict.fromkeys([*names, *abstained]))
                 raise InputError(f"{place}: label is {label!r}; the answers are {known}")

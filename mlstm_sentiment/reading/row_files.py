@@ -14,7 +14,7 @@ from typing import Any, Literal
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]
-_UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
+UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Dialect:
         # With \r\n as the line end, the writer quotes a cell that contains either character.
         csv.writer(line, delimiter=self.delimiter, lineterminator="\r\n").writerow(cells)
         text = line.getvalue().removesuffix("\r\n") + "\n"
-        return text.encode(self.codec, errors=_UNSAYABLE)
+        return text.encode(self.codec, errors=UNSAYABLE)
 
     def lines(self, written: bytes) -> Iterator[list[str]]:
         """Yield the cells of each line that `line` wrote, of any length."""
@@ -77,7 +77,7 @@ def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
 
 
 def _json_line(row: Mapping[str, Any]) -> bytes:
-    return _json_of(dict(row)).encode(errors=_UNSAYABLE) + b"\n"
+    return _json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
 
 
 def cell_of(value: Any) -> str:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from ..errors import InputError
 from ..text.markup import without_tags
@@ -80,6 +80,15 @@ class InputRow(NamedTuple):
     had_tags: bool = False
 
 
+class _Cell(NamedTuple):
+    text: str
+    place: str
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str)
+
+
 class Rows:
     """The rows of a source, with the keys that they have.
 
@@ -88,7 +97,8 @@ class Rows:
     standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
     the column of groups is not a key.
 
-    keys: all keys of the rows; [] of standard input. key: chooses that of the texts. model: what
+    keys: all keys of the rows; [] of standard input. count, longest: how many rows a file has, and
+    its longest cell. key: chooses that of the texts. model: what
     the columns mean, by all rows of a file, or those of a stream that have arrived. tagged: how
     many of the texts read so far had HTML tags.
     """
@@ -96,6 +106,7 @@ class Rows:
     def __init__(self, source: Source):
         self.source, self.key, self.tagged = source, KeyChooser(source.text_key), 0
         self.model = TableModel(source.by, lambda: self.key.keys)
+        self.count, self.longest = 0, _Cell("", source.name)
         self._position = Position()
         self._first: list[InputRow] = []
         self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
@@ -157,18 +168,22 @@ class Rows:
         return _rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
 
     def _checked_keys(self) -> list[str]:
-        source, position, keys, number = self.source, Position(), dict[str, None](), 0
+        source, position, keys = self.source, Position(), dict[str, None]()
         with ProgressBar("check", unit=" rows", delay=_CHECK_SECONDS) as progress:
-            for number, record in enumerate(source.all_records(position), start=1):
+            for record in source.all_records(position):
+                self.count += 1
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:
                     self.key.require(source.name)
                 keys |= dict.fromkeys(record)
+                longest = max(filter(_is_text, record.values()), key=len, default="")
+                if len(longest) > len(self.longest.text):
+                    self.longest = _Cell(longest, record.place)
                 self.model.add(record)
                 if fraction := position.fraction:  # unknown for Parquet
-                    progress.expect(round(number / fraction))
+                    progress.expect(round(self.count / fraction))
                 progress.advance(1)
-        source.shard.check(number)
+        source.shard.check(self.count)
         self.key.conclude(source.name)
         return list(keys)
 

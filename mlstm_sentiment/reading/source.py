@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from ..bounds import check_unset
 from ..errors import InputError
 from .columns import is_sure_name
 from .encodings import marked_encoding
@@ -262,8 +263,8 @@ class Source:
             raise InputError("give either --text or --input")
         if self.shard.count > 1 and (self.texts or self.is_stream):
             raise InputError("--shard is for the rows of an --input file; leave it out")
-        if self.by and self.texts:
-            raise InputError("--by is for the rows of an --input; leave it out")
+        if self.texts:
+            check_unset(self, ("by", "table"), "is for the rows of an --input")
 
     @property
     def is_stream(self) -> bool:

@@ -264,7 +264,7 @@ _NO_GROUP = "(none)"
 GroupKey = str | Months
 _SAMPLED = 64  # rows that show which columns may hold dates
 _MONTH = re.compile(r"\d{4}-\d{2}")  # as `group_name` writes it
-_WHOLE = re.compile(r"([+-]?\d+)[.,]0+")
+_WHOLE = re.compile(r"([+-]?\d+)[.,](?!000$)0+")  # 1,000 is a thousand
 
 
 def _group_of(cell: Any) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -13,13 +13,16 @@ from ..errors import InputError, brief
 from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
-from .row_files import cell_of
+from .row_files import UNSAYABLE, cell_of
 from .tables import column_names, counted
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
 _LONGEST_CELL = 32_767  # characters, of a workbook
 _MOST_ROWS = 1_048_576
+_NOT_IN_XML = re.compile(  # or what would be read as such an escape
+    r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)"
+)
 _NO_VALUE = re.compile(rb"<f[^>]*(/>|>[^<]*</f>)(<v\s*/>|<v></v>)?</c>")  # a formula, no result
 
 
@@ -199,11 +202,29 @@ def _check_unpacked(file: IO[bytes], location: str) -> None:
     file.seek(0)
 
 
+def check_fits(rows: int, values: Iterable[Any], place: str) -> None:
+    """Raise InputError for more rows, or a longer cell, than a workbook holds."""
+    if any(len(_escaped(value)) > _LONGEST_CELL for value in values):
+        raise InputError(
+            f"{place}: a cell of a workbook has at most {_LONGEST_CELL:,} characters; write .csv"
+        )
+    if rows >= _MOST_ROWS:  # one is the header
+        raise InputError(f"{place}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
+
+
+def _escaped(value: Any) -> str:
+    """Return the text of a cell, with `_xHHHH_` for what XML cannot hold."""
+    text = cell_of(value).encode(errors=UNSAYABLE).decode()
+    return _NOT_IN_XML.sub(lambda found: f"_x{ord(found[0]):04X}_", text)
+
+
 def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
-    """Write JSON lines as a workbook without formulas; InputError for what it cannot hold."""
+    """Write JSON lines, each of which fits, as a workbook without formulas.
+
+    columns: [] takes those of the first row.
+    """
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
-    from openpyxl.utils.escape import escape
 
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Answers")
@@ -212,13 +233,9 @@ def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
         if value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15):
             return value
         written = WriteOnlyCell(sheet)
-        text = escape(cell_of(value))
+        text = _escaped(value)
         if _PLAIN_NUMBER.fullmatch(text):
             return float(text) if "." in text else int(text)
-        if len(text) > _LONGEST_CELL:
-            raise InputError(
-                f"{path}: a cell of a workbook has at most {_LONGEST_CELL:,} characters; write .csv"
-            )
         written.value = text
         written.data_type = "s"  # also for what begins like a formula
         return written
@@ -229,7 +246,5 @@ def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
             if number == 0:
                 columns = columns or list(row)
                 sheet.append([cell(name) for name in columns])
-            if number + 2 > _MOST_ROWS:
-                raise InputError(f"{path}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
             sheet.append([cell(row.get(name)) for name in columns])
     write_atomically(path, book.save, "rows")

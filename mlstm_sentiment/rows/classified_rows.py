@@ -66,7 +66,7 @@ class _Classified:
         self._rows, self._classifier, self._sink = rows, classifier, sink
         if sink is not None:  # before anything is computed
             with reading(*rows.source.paths, classifier.loaded.folder):
-                sink.check()
+                sink.check(rows)
         self._neuron = neuron
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
 

@@ -40,7 +40,8 @@ from ..reading.row_files import (
     row_as_json,
     value_of,
 )
-from ..reading.workbooks import write_workbook
+from ..reading.rows import Rows
+from ..reading.workbooks import check_fits, write_workbook
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
 _FORMATS: dict[str, RowFormat] = {
@@ -75,9 +76,12 @@ class Sink:
     def _format(self) -> RowFormat:
         return self.format or _format_of(self.path)
 
-    def check(self) -> None:
+    def check(self, rows: Rows) -> None:
+        """Raise InputError if it may not be written, or cannot hold the rows of a file."""
         if self.path is not None and not is_stream(Path(self.path)):
             _check_resumable(Path(self.path))
+        if self._format == "xlsx":
+            check_fits(rows.count, [rows.longest.text], rows.longest.place)
 
     @contextmanager
     def open(
@@ -138,6 +142,7 @@ class RowOutput:
     ):
         self._file, self._columns, self._added, self._dialect = file, columns, added, dialect
         self._is_csv, self._has_header = row_format in ("csv", "tsv"), False
+        self._is_workbook, self._rows = row_format == "xlsx", 0
 
     def sizes(self) -> Iterator[int]:
         """Yield the sizes of the batches that have been written, one before each is taken."""
@@ -148,8 +153,10 @@ class RowOutput:
         written = self._file.take(rows) if isinstance(self._file, _ResumableRows) else None
         if written is None:
             return None
+        self._rows += len(rows)
         if not self._is_csv:
-            stored = map(json.loads, written.splitlines())
+            stored = list(map(json.loads, written.splitlines()))
+            self._columns = self._columns or list(stored[0])
             return [{name: row.get(name) for name in self._added} for row in stored]
         lines = self._dialect.lines(written)
         if not self._has_header:
@@ -167,21 +174,29 @@ class RowOutput:
         if self._file is None:
             return
         for row in rows:
+            if self._is_csv or self._is_workbook:
+                self._check_columns(row)
             line = self._csv_line(row) if self._is_csv else row_as_json(row, row.place)
+            self._rows += 1
+            if self._is_workbook:
+                check_fits(self._rows, row.values(), row.place)
             self._file.write(line)
         self._file.flush()
 
-    def _csv_line(self, row: Record) -> bytes:
-        head, dialect = b"", self._dialect
-        if not self._has_header:
-            self._has_header, self._columns = True, self._columns or list(row)
-            mark = "\ufeff".encode(dialect.codec) if dialect.mark else b""
-            head = mark + dialect.line(list(map(self._safe, self._columns)))
+    def _check_columns(self, row: Record) -> None:
+        self._columns = self._columns or list(row)
         if unknown := [name for name in row if name not in self._columns]:
             raise InputError(
                 f"{row.place}: has {unknown[0]!r}, but the first row has no such column; write "
                 "JSON lines instead (--format jsonl)"
             )
+
+    def _csv_line(self, row: Record) -> bytes:
+        head, dialect = b"", self._dialect
+        if not self._has_header:
+            self._has_header = True
+            mark = "\ufeff".encode(dialect.codec) if dialect.mark else b""
+            head = mark + dialect.line(list(map(self._safe, self._columns)))
         with refused_values(row.place):
             cells = [self._safe(cell_of(row.get(name))) for name in self._columns]
             return head + dialect.line(cells)

@@ -23,6 +23,7 @@ from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import reason_of_no_answer
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
+from ..text.markup import without_tags
 from ..text.profiles import TextProfile, checked_texts
 from ..text.tokenizer import Tokenizer
 
@@ -299,9 +300,11 @@ def sentiment_traces(
     """Return the values of units after every character of some texts.
 
     units: default: the sentiment unit, the one that the classifier relies on most. top: number of
-    further units. classifier: as for `find_classifier`. Raises InputError if neither a unit nor a
-    classifier was named and there is none to choose one.
+    further units. classifier: as for `find_classifier`. HTML tags are left out, as by the
+    classifier. Raises InputError if neither a unit nor a classifier was named and there is none to
+    choose one.
     """
+    texts = list(map(without_tags, checked_texts(texts)))
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
     loaded = in_pieces(loaded)
     areas, limits, ranking = None, None, list[int]()

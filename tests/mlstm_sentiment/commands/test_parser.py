@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import pytest
 
-from mlstm_sentiment.bounds import Argument, PositiveInt
-from mlstm_sentiment.commands.parser import check_unset, parse
+from mlstm_sentiment.bounds import Argument, PositiveInt, check_unset
+from mlstm_sentiment.commands.parser import parse
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.source import Shard
 
@@ -42,6 +42,7 @@ class Options(Base):
     """A word about it."""
     shard: Annotated[Shard, Argument(metavar="i/n")] = field(default_factory=Shard)
     layers: Literal["last", "all"] | tuple[int, ...] = "last"
+    rooms: tuple[str, ...] = ("hall", "attic")
     ends: Annotated[tuple[float, float] | None, Argument(metavar=("LOW", "HIGH"))] = None
     size: Annotated[Size, Argument(is_flat=True, group="size")] = field(default_factory=Size)
     output: Path | None = None
@@ -69,6 +70,8 @@ def parsed(*words):
         (["--text", "a", "--text=-b"], "text", ("a", "-b")),
         (["--shard", "2/3"], "shard", Shard(2, 3)),
         (["--layers", "all"], "layers", "all"),
+        ([], "rooms", ("hall", "attic")),
+        (["--rooms", "bath", "--rooms", "hall", "cellar"], "rooms", ("bath", "hall", "cellar")),
         (["--layers", "0", "2"], "layers", (0, 2)),
         (["--ends", "0.1", "0.9"], "ends", (0.1, 0.9)),
         (["--height", "5"], "size", Size(height=5)),

@@ -118,6 +118,7 @@ def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
     ("change", "said"),
     [
         ({"label": "good"}, "row 2: label is 'good', but the classifier's classes are no, yes"),
+        ({"label": "neutral"}, "row 2: label is 'neutral', but the classifier's classes are no"),
         ({"probability": "0,9"}, "row 2: probability is '0,9', which classify never writes"),
         ({"probability": "90"}, "row 2: probability is 90, which classify never writes"),
         ({"probability": "-0.1"}, r"row 2: probability is -0\.1, which classify never writes"),
@@ -131,6 +132,12 @@ def test_answers_that_classify_never_writes_are_refused(model, tmp_path, change,
     with pytest.raises(InputError, match=said):
         report(written(tmp_path, ROW | change), "--model", model, "--output", page)
     assert not page.exists()
+
+
+def test_a_correction_may_be_spelled_otherwise(model, tmp_path):
+    row = ROW | {"label": "Yes ", "unsure": "false"}
+    report(written(tmp_path, row), "--model", model, "--output", tmp_path / "page.html")
+    assert "100&nbsp;% yes." in (tmp_path / "page.html").read_text()
 
 
 def test_refusals(model, table, tmp_path):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.engine import Engine, Reading
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, check_outputs, heatmap, write
@@ -216,6 +217,22 @@ def test_a_shipped_models_scale_is_the_units_own_on_labelled_texts():
     assert last < -0.9
     other = sentiment_traces(loaded, texts, state="hidden", show_progress=False)
     assert other.ranges() == other.largest()  # the record is the cell state's
+
+
+def test_the_texts_are_those_that_classify_reads(tmp_path, capsys):
+    """Without HTML tags; of a file, without cells that are no answer below their header."""
+    tagged, plain = sentiment_traces(
+        Engine.load("default_small"),
+        ["I <b>loved</b> it.<br />It broke.", "I loved it. It broke."],
+        show_progress=False,
+    ).traces
+    assert (tagged.text, tagged.values.tolist()) == (plain.text, plain.values.tolist())
+    table = tmp_path / "survey.csv"
+    table.write_text("What could we improve?,n\nnothing,1\nIt broke at once.,2\n")
+    dispatch(["heatmap", "--model", "default_small", "--input", str(table), "--no-ansi"])
+    shown = capsys.readouterr().out
+    assert "classifier: negative" in shown
+    assert "nothing" not in shown
 
 
 def test_what_is_too_large_for_a_page_may_be_json_and_a_picture_is_refused():

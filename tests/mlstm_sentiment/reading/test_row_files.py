@@ -152,6 +152,27 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
         Sink(None, "xlsx")
 
 
+def test_odd_characters_come_back_from_a_workbook(tmp_path):
+    odd = ["two\nlines\tand\ra tab", "no \x00\x1b[0m \x0b \uffff", "_x0041_ _x005F_ _x00_", " a "]
+    with Sink(tmp_path / "out.xlsx").open({}, ["text", "label"], ["label"]) as output:
+        output.write([Record(text=text, label="positive") for text in odd])
+    records = list(Source(tmp_path / "out.xlsx").records())
+    assert [record["text"] for record in records] == odd
+    first = openpyxl.load_workbook(tmp_path / "out.xlsx").active["A2"].value
+    assert first == "two\nlines\tand_x000D_a tab"  # as Excel writes it
+
+
+def test_a_row_that_a_workbook_cannot_hold_is_refused(tmp_path):
+    for late, said in (({"n": 2}, "has 'n', but the first row"), ({"text": "a" * 40000}, "cell")):
+        with (
+            pytest.raises(InputError, match=f"row 2: .*{said}"),
+            Sink(tmp_path / "stream.xlsx").open({}, [], []) as output,
+        ):
+            second = Record({"text": "b", **late})
+            second.place = "row 2"
+            output.write([Record(text="a"), second])
+
+
 def test_csv_of_a_workbook_opens_in_excel(tmp_path):
     """Without a byte order mark, Excel reads UTF-8 as another encoding."""
     frame = pandas.DataFrame({"text": ["So sch\u00f6n"] * 3, "n": ["007"] * 3})
