@@ -14,7 +14,7 @@ from training.runs.run_directory import PretrainingDirectory, read_rows
 from .options import RunConfig, RunOptions, changed_keys, with_lanes
 
 _MAY_CHANGE_ON_RESUME = {
-    "data.corpus",  # its path; digests check that the corpus is the same
+    "data.corpus",  # its path; digests in the checkpoints check that the corpus is the same
     "train.steps",
     "train.epochs",
     "train.precision",
@@ -98,10 +98,11 @@ def resume(
     config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
     config = _with_cooldown(_keep_start(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
-    if refused := changed - _MAY_CHANGE_ON_RESUME:
+    allowed = _MAY_CHANGE_ON_RESUME if done else _MAY_CHANGE_ON_RESUME - {"data.corpus"}
+    if refused := changed - allowed:
         raise InputError(
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
-            f"{', '.join(sorted(_MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+            f"{', '.join(sorted(allowed))}; start a new run for the rest"
         )
     return config, Resumption(saved, changed, done)
 

@@ -9,7 +9,7 @@ python -m torch.distributed.run --nproc-per-node 8 scripts/plan.py --calibrate m
 python scripts/plan.py --cluster mine.toml --actual runs/tour
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import command
@@ -33,6 +33,10 @@ class Options(PlanOptions):
 
 def main() -> None:
     options = command.parse(Options, __doc__)
+    for alone, uses in (("calibrate", ()), ("actual", ("cluster", "output"))):
+        if getattr(options, alone) is not None:
+            others = {item.name for item in fields(Options)} - {alone, *uses}
+            command.check_unset(options, others, f"has no effect with --{alone}")
     command.prepare_output(options.output, options.calibrate)
     if options.calibrate is not None:
         _calibrate(options.calibrate)

@@ -63,7 +63,7 @@ class VocabularyConfig:
         if self.is_bytes:
             return
         if not self.is_trained:
-            _borrowed_tokenizer(Path(self.tokenizer))
+            _ = self.borrowed
             return
         sentencepiece()
         if not SMALLEST_VOCABULARY <= (size := self.vocabulary_size) <= LARGEST_VOCABULARY:
@@ -85,6 +85,12 @@ class VocabularyConfig:
     def is_trained(self) -> bool:
         return self.tokenizer in SUBWORD_KINDS
 
+    @property
+    def borrowed(self) -> Tokenizer | None:
+        """The tokenizer of the folder that was named, if one was."""
+        named = not (self.is_bytes or self.is_trained)
+        return _borrowed_tokenizer(Path(self.tokenizer)) if named else None
+
 
 @dataclass(frozen=True)
 class TrainText:
@@ -102,8 +108,8 @@ def make_tokenizer(
     config: VocabularyConfig, text: TrainText, seed: int, log_file: Path
 ) -> Tokenizer:
     """Train or load the vocabulary; log_file is for the trainer's output."""
-    if not config.is_trained:
-        return _borrowed_tokenizer(Path(config.tokenizer))
+    if (borrowed := config.borrowed) is not None:
+        return borrowed
     reviews = _sample_reviews(text.map(), config.tokenizer_sample, seed)
     if config.tokenizer == "unigram":
         _report_long_reviews(np.diff(text.map().offsets), reviews)

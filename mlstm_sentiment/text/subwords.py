@@ -167,10 +167,12 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             minloglevel=0,
         )
     except RuntimeError as error:  # its message begins with a place and condition in its own source
-        reason = str(error).rpartition("] ")[2]
+        reason, advice = str(error).rpartition("] ")[2].strip() or str(error), "or more text"
+        if few := re.search(r"required_chars\. \d+ vs (\d+)", reason):  # and options of its own
+            reason, advice = "the texts have more characters", f"at least {few[1]}"
         raise InputError(
-            f"a {kind} vocabulary of {size:,} cannot be made: {reason.strip() or error}; give "
-            "another --vocabulary-size, or more text"
+            f"a {kind} vocabulary of {size:,} cannot be made: {reason}; give "
+            f"another --vocabulary-size, {advice}"
         ) from error
     return vocabulary.getvalue()
 

@@ -322,6 +322,15 @@ def test_another_setting_is_refused_with_all_that_may_change(folder):
     assert "cannot change data.lanes, optim.lr;" in str(refused.value)
 
 
+def test_only_a_checkpoint_knows_its_corpus(folder):
+    """Before the first one, another path may mean another text."""
+    with pytest.raises(InputError, match=r"cannot change data\.corpus; it may change only check"):
+        resolved(folder, *RESUME, "--data.corpus", "elsewhere")
+    add_checkpoint(folder, 30)
+    with pytest.raises(InputError, match="elsewhere: the run's corpus is missing"):
+        resolved(folder, *RESUME, "--data.corpus", "elsewhere")
+
+
 def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_path):
     (tmp_path / ".config.toml.partial").write_text("[da")
     assert not resolved(tmp_path, *AGAIN).resumed

@@ -198,3 +198,6 @@ def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):
     with pytest.raises(InputError, match="memory_bytes is missing; no data sheet of 'abacus'"):
         NodeConfig(device="abacus", gpus=1)
     assert_refused(run_here("scripts/plan.py", "--gpus", 3), "name a --model and a --cluster")
+    for words in (("--actual", FIXTURE, "--gpus", 64), ("--calibrate", "x.toml", "--output", "x")):
+        said = f"{words[2]} has no effect with {words[0]}; leave it out"
+        assert_refused(run_here("scripts/plan.py", *words), said)

@@ -21,7 +21,7 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
-from mlstm_sentiment.errors import InputError, TimeIsUp
+from mlstm_sentiment.errors import InputError, TimeIsUp, TryAgain
 from model.inference.tensors import model_digest
 from model.layers.language_model import LanguageModel
 
@@ -310,10 +310,11 @@ def run_on_main(
 ) -> str:
     """Run `act` on the main rank only; return its result, as text, on every rank.
 
-    An InputError of `act` is raised on every rank, so that none waits for one that has ended. So is
-    an OSError about a path that cannot be used. If `act` takes long, it calls `world.barrier`
-    between its parts, which restarts the timeout of the other ranks, and says whether one of them
-    has no more time (`is_time_up`). A TimeIsUp of `act` is raised on every rank, too.
+    An InputError or TryAgain of `act` is raised on every rank, so that none waits for one that has
+    ended. So is an OSError about a path that cannot be used. If `act` takes long, it calls
+    `world.barrier` between its parts, which restarts the timeout of the other ranks, and says
+    whether one of them has no more time (`is_time_up`). A TimeIsUp of `act` is raised on every
+    rank, too.
     """
     if world.size == 1:
         return _result_of(act)
@@ -322,14 +323,14 @@ def run_on_main(
         try:
             answer = {"result": _result_of(act)}
         except InputError as error:
-            answer = {"refusal": str(error)}
+            answer = {"refusal": str(error), "is_busy": isinstance(error, TryAgain)}
         except TimeIsUp:
             answer = {"time_is_up": True}
     answer = json.loads(_text_from_main(world, json.dumps(answer), is_time_up))
     if "time_is_up" in answer:
         raise TimeIsUp
     if "refusal" in answer:
-        raise InputError(answer["refusal"])
+        raise (TryAgain if answer["is_busy"] else InputError)(answer["refusal"])
     return str(answer["result"])
 
 

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mlstm_sentiment.errors import WRONG_REQUEST, InputError
+from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_content, write_json
 
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
@@ -52,8 +52,8 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
             write_json(Path(file), {"message": message}, None)
-    if isinstance(error, InputError):  # the same input would be refused again
-        end_launcher(WRONG_REQUEST)
+    if isinstance(error, InputError):  # a restart would end in the same way
+        end_launcher(error.exit_code)
 
 
 def end_launcher(code: int) -> None:

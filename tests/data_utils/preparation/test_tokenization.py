@@ -92,6 +92,16 @@ def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole)
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
+def test_another_vocabulary_of_the_same_folder_is_another_request(tmp_path, source, whole):
+    borrowed = tmp_path / "borrowed"
+    shutil.copytree(whole, borrowed)
+    prepare_corpus([source], tmp_path / "out", tokenizer=str(borrowed))
+    shutil.rmtree(borrowed)
+    prepare_corpus([source], borrowed, size=340)
+    with pytest.raises(InputError, match="out: exists already"):
+        prepare_corpus([source], tmp_path / "out", tokenizer=str(borrowed))
+
+
 def test_a_vocabulary_that_cannot_be_keeps_what_was_read(tmp_path, source, whole):
     with pytest.raises(InputError, match=r"30,000 cannot be made: .* another --vocabulary-size"):
         prepare_corpus([source], tmp_path / "out", size=30_000)

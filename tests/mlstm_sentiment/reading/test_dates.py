@@ -132,7 +132,22 @@ def test_an_order_that_no_cell_shows_is_that_of_another_column():
 
 def test_groups_that_differ_by_a_blank_a_case_or_a_zero_are_one():
     table = TableModel(by="product")
-    cells = ["Kettle", "kettle ", " Kettle\xa0", "5", "5.0", 5, 5.0, "", None, math.nan, "A  lamp", "1,000", 1000, "1.000"]
+    cells = [
+        "Kettle",
+        "kettle ",
+        " Kettle\xa0",
+        "5",
+        "5.0",
+        5,
+        5.0,
+        "",
+        None,
+        math.nan,
+        "A  lamp",
+        "1,000",
+        1000,
+        "1.000",
+    ]
     assert [table.group_key(cell) for cell in cells] == [
         *["Kettle"] * 3, *["5"] * 4, *["(none)"] * 3, "A lamp", "1,000", "1000", "1.000",
     ]  # fmt: skip

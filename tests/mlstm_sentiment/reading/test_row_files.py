@@ -164,12 +164,12 @@ def test_odd_characters_come_back_from_a_workbook(tmp_path):
 
 def test_a_row_that_a_workbook_cannot_hold_is_refused(tmp_path):
     for late, said in (({"n": 2}, "has 'n', but the first row"), ({"text": "a" * 40000}, "cell")):
+        second = Record({"text": "b", **late})
+        second.place = "row 2"
         with (
+            Sink(tmp_path / f"{said[:3]}.xlsx").open({}, [], []) as output,
             pytest.raises(InputError, match=f"row 2: .*{said}"),
-            Sink(tmp_path / "stream.xlsx").open({}, [], []) as output,
         ):
-            second = Record({"text": "b", **late})
-            second.place = "row 2"
             output.write([Record(text="a"), second])
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TryAgain
 from model.kernels.amx import library
 from training import precision
 from training.parallel import distributed as agreement
@@ -117,3 +117,13 @@ def test_a_path_that_cannot_be_used_is_refused_on_every_rank(monkeypatch, ranks,
         run_on_main(World(0, ranks, CPU), fail)
     if expected is InputError:
         assert str(refused.value) == f"runs/x: {os.strerror(number)}"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_run_that_another_process_holds_ends_every_rank_with_its_own_code(monkeypatch, ranks):
+    def fail():
+        raise TryAgain("runs/x: in use")
+
+    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text, is_time_up: text)
+    with pytest.raises(TryAgain, match="runs/x: in use"):
+        run_on_main(World(0, ranks, CPU), fail)

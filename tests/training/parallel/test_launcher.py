@@ -8,7 +8,7 @@ import sys
 import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TryAgain
 from tests.support.runs import ROOT, launch
 from training.parallel import launcher
 
@@ -43,6 +43,19 @@ def report_failure():
         launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(("error", "code"), [(InputError, "2"), (TryAgain, "75"), (OSError, None)])
+def test_a_launcher_ends_with_the_code_of_what_a_restart_would_repeat(
+    tmp_path, error_file, monkeypatch, error, code
+):
+    ended, file = [], tmp_path / "code"
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    monkeypatch.setenv("MLSTM_EXIT_CODE", str(file))
+    monkeypatch.setattr(os, "kill", lambda *of: ended.append(of))
+    launcher.report_failure(error("runs/x"), LINE)
+    assert (file.read_text() if ended else None) == code
+    assert ended == [(os.getppid(), signal.SIGTERM)] * (code is not None)
 
 
 @pytest.mark.parametrize("first_reports", [True, False])
