@@ -6,9 +6,9 @@ COPY pyproject.toml setup.py README.md LICENSE ./
 COPY mlstm_sentiment mlstm_sentiment
 # The compiler builds the engine, which the installed package contains.
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends gcc libc6-dev
-RUN pip install --no-cache-dir ".[serve,tables]"
-RUN apt-get purge --yes --auto-remove gcc libc6-dev \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && pip install --no-cache-dir ".[serve,tables]" \
+    && apt-get purge --yes --auto-remove gcc libc6-dev \
     && rm -rf /var/lib/apt/lists/*
 
 RUN useradd --create-home sentiment

@@ -5,7 +5,6 @@ from types import ModuleType
 
 from mlstm_sentiment.commands.command_line import call
 from mlstm_sentiment.commands.options import ModelOptions
-from mlstm_sentiment.engine.cores import usable_cores
 from mlstm_sentiment.engine.interface import TextModel
 from model.inference.loading import Device, Precision, load_text_model
 
@@ -28,7 +27,7 @@ class DeviceOptions(ModelOptions):
             name or self.model,
             device=self.device,
             precision=self.precision,
-            threads=self.threads or usable_cores(),
+            threads=self.threads,
         )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import InputError as InputError
     from .head.head import Head as Head
     from .head.head_files import save_head as save_head
+    from .head.learning import LearnedHead as LearnedHead
     from .head.sentiment_classifier import SentimentClassifier as SentimentClassifier
     from .pages.heatmap import heatmap as heatmap
     from .reading.inputs import TableOptions as TableOptions
@@ -38,6 +39,7 @@ _MODULES = {
     "errors": ["InputError"],
     "head.head": ["Head"],
     "head.head_files": ["save_head"],
+    "head.learning": ["LearnedHead"],
     "head.sentiment_classifier": ["SentimentClassifier"],
     "pages.heatmap": ["heatmap"],
     "reading.inputs": ["TableOptions"],

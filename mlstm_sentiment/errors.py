@@ -5,6 +5,7 @@ import reprlib
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
 from numbers import Integral
 from typing import Any
 
@@ -66,6 +67,18 @@ class NewerFormat(InputError):
     """A file of a newer version of this project; the file is intact."""
 
 
+def imported(module: str, what: str) -> Any:
+    """Return a package that only some uses need; InputError if it is missing.
+
+    what: that uses it, such as "workbooks need".
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = (error.name or module).partition(".")[0]
+        raise InputError(f"{what} {package}: pip install {package}") from error
+
+
 def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
@@ -100,6 +113,13 @@ def checked_whole(name: str, value: Any, least: int, most: int | None = None) ->
         bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}; it must be a whole number {bounds}")
     return int(value)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return True or False, Python's or NumPy's, as a bool; InputError for any other value."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name} is {reprlib.repr(value)}; True or False")
+    return bool(value)
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -2,9 +2,9 @@
 # Repeat the results of 2018: training, transfer, neuron, scaling, and a page with one score.
 # A command that was interrupted goes on when it is repeated.
 # usage: bash scripts/reproduce_2018.sh [--budget minutes|day|papers] [--data DIR] [--output DIR]
-#   minutes  128 units, a few minutes on two CPU cores, offline; SST and CR
+#   minutes  128 units, a few minutes on two CPU cores, offline; generated reviews instead of SST
 #   day      1,024 units, 1.3 G characters: minutes on one GPU, about 17 hours on two CPU cores with
-#            Intel AMX; SST, IMDB and CR
+#            Intel AMX; SST, IMDB, and CR if it is in DIR
 #   papers   4,096 units, 38.3 G characters: prints what it costs, and trains with Slurm
 #   DIR      reviews* or amazon_* (any format of prepare_corpus.py), and sst/, imdb/, cr/ with the
 #            files that experiments/reproduction/README.md names. Absent: generated reviews for
@@ -15,6 +15,7 @@ set -euo pipefail
 
 budget=minutes data= output=
 while [ $# -gt 0 ]; do
+    case $1 in -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit ;; esac
     [ -n "${2:-}" ] || { echo "error: $1 needs a value" >&2; exit 2; }
     case $1 in
         --budget) budget=$2 ;;

@@ -67,8 +67,7 @@ class LabelledTask:
     def read(self) -> "tuple[TextModel, list[LabelledSet]]":
         """Return the model, and the texts of train, val and test, which are read first."""
         from data_utils.labelled import read_labelled_sets
-        from mlstm_sentiment.engine.cores import usable_cores
 
         paths = [self.train, self.val, self.test]
         sets = read_labelled_sets(paths, self.text_key, self.label_key, table=self.table)
-        return load_text_model(self.model, device=self.device, threads=usable_cores()), sets
+        return load_text_model(self.model, device=self.device), sets

@@ -237,6 +237,8 @@ class Engine:
                     f"text {place}, counted from 0, has tokens from {tokens.min()} to "
                     f"{tokens.max()}; the model has 0 to {V - 1}"
                 )
+        if len({tokens.dtype for tokens in texts}) > 1:  # else equal bytes mean equal tokens
+            return [tokens.astype(np.int32) for tokens in texts]
         return list(texts)
 
     def _checked(self, clamp: Clamp | None) -> Clamp | None:
@@ -261,14 +263,15 @@ def _check_precision(precision: object) -> None:
 
 
 def as_model(
-    model: str | Path | TextModel, precision: Precision | None = None, threads: int = 1
+    model: str | Path | TextModel, precision: Precision | None = None, threads: int | None = None
 ) -> TextModel:
     """Return a model as it is, or load an engine by its name or folder.
 
-    precision, threads: as for `Engine.load`; None: "exact". Raises InputError for a precision that
-    a given model does not have.
+    precision, threads: as for `Engine.load`; None: "exact" and 1. Raises InputError for a precision
+    or threads that a given model does not have.
     """
     if isinstance(model, str | Path):
+        threads = 1 if threads is None else threads
         return Engine.load(model, precision=precision or "exact", threads=threads)
     if not hasattr(model, "next_token"):
         raise InputError(f"model is {reprlib.repr(model)}; it must be a name or a path, or a model")
@@ -277,6 +280,8 @@ def as_model(
         raise InputError(
             f"precision {precision}: the model that is given has {model.precision}; load it again"
         )
+    if threads not in (None, getattr(model, "threads", 1)):
+        raise InputError(f"threads {threads}: the model that is given has its own; load it again")
     return model
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from ..errors import imported
 from ..reading.progress import ProgressBar
 from ..text.profiles import checked_texts
 from .engine import Precision, as_model
@@ -80,8 +81,9 @@ class SentimentFeaturizer(Parameterized):
     precision : "exact", "fast" or None
         How the products of the shipped models are rounded; docs/speed.md compares the two. None:
         exact, or that of a model that is given.
-    threads : int
-        Texts computed in parallel. It changes the speed, not the features.
+    threads : int or None
+        Texts computed in parallel. It changes the speed, not the features. None: 1, or that of a
+        model that is given.
     show_progress : bool
         Show the progress on stderr.
     """
@@ -93,7 +95,7 @@ class SentimentFeaturizer(Parameterized):
     tanh: bool = False
     units: Sequence[int] | None = None
     precision: Precision | None = None
-    threads: int = 1
+    threads: int | None = None
     show_progress: bool = False
 
     @classmethod
@@ -144,10 +146,9 @@ class SentimentFeaturizer(Parameterized):
                 features[first : first + len(part)] = part
                 first += len(part)
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "pandas":
-            from pandas import DataFrame
-
+            pandas = imported("pandas", "tables of features need")
             index = getattr(texts, "index", None) if hasattr(texts, "iloc") else None
-            return DataFrame(features, index, self.get_feature_names_out())
+            return pandas.DataFrame(features, index, self.get_feature_names_out())
         return features
 
     def set_output(self, *, transform: str | None = None) -> "SentimentFeaturizer":

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, is_whole
+from ..errors import InputError, checked_flag, is_whole
 from .architecture import Architecture
 
 Pooling = Literal["last", "mean", "max", "min"]
@@ -31,8 +31,7 @@ class FeatureKind:
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
             raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
-        if not isinstance(self.tanh, bool | np.bool_):
-            raise InputError(f"tanh is {self.tanh!r}; True or False")
+        checked_flag("tanh", self.tanh)
         if not isinstance(self.pooling, Collection):
             raise InputError(f"pooling is {self.pooling!r}; it must be a name or a list of names")
         poolings = self.poolings

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, suggestion
+from ..errors import InputError, imported, suggestion
 from ..text.tokenizer import TOKENIZER_FILE
 from .storage import read_json, step_folders
 
@@ -103,13 +103,11 @@ def _fetch_from_hub(repository: str) -> Path:
 
     repository: "owner/name", or "owner/name@revision", with the layout of a model directory.
     """
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise InputError("the hub needs huggingface_hub: pip install huggingface_hub") from error
+    hub = imported("huggingface_hub", "the hub needs")
     name, _, revision = repository.partition("@")
     try:
-        return Path(snapshot_download(name, revision=revision or None, allow_patterns=_HUB_FILES))
+        download = hub.snapshot_download
+        return Path(download(name, revision=revision or None, allow_patterns=_HUB_FILES))
     except Exception as error:  # errors of its library and of its HTTP library have no common base
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"hf://{repository}: {type(error).__name__}: {reason}") from error

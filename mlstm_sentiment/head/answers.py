@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import InputError, imported
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -122,7 +124,7 @@ class Answer(dict[str, Any]):
     def to_frame(self) -> Any:
         return Answers([self]).to_frame()
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         return Answers([self])._repr_html_()
 
 
@@ -144,12 +146,14 @@ class Answers(list[Answer]):
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: a row for each text, a column for each result."""
-        import pandas
-
+        pandas = imported("pandas", "tables of answers need")
         return pandas.DataFrame(list(self), index=self._index, columns=self._columns)
 
-    def _repr_html_(self) -> str:
-        return str(self.to_frame()._repr_html_())
+    def _repr_html_(self) -> str | None:
+        try:
+            return str(self.to_frame()._repr_html_())
+        except InputError:  # without pandas, a notebook shows them as Python does
+            return None
 
 
 def added_names(

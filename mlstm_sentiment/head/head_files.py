@@ -68,17 +68,27 @@ class _HeadDescription:
 def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
     """Write a head; each file is replaced whole. origin: how it was made, stored unchanged.
 
-    folder: `classifier/` of a model directory, or any other for `--classifier`.
+    folder: `classifier/` of a model directory, or any other for `--classifier`. Raises InputError
+    for a head that does not say which model it is for.
 
     >>> save_head("mine", SentimentClassifier.from_pretrained().fitted)
     >>> SentimentClassifier("default", classifier="mine")("so good")["label"]
     'positive'
     """
     folder = Path(folder)
+    if not head.model_digest:
+        raise InputError(
+            f"{folder}: the head does not say which model it is for; give from_sklearn the "
+            "featurizer, or the model_digest"
+        )
     arrays, description = parts_of(head)
     make_folder(folder)
     write_arrays(folder / WEIGHTS_FILE, arrays)
-    description = {"format_version": FORMAT_VERSION, **description}
+    description = {
+        "format_version": FORMAT_VERSION,
+        **description,
+        _ARRAYS: _digest_of(arrays),  # the other file is written first
+    }
     if origin is not None:
         description["origin"] = dict(origin)
     write_json(folder / CONFIG_FILE, description, "part of a folder")
@@ -104,6 +114,13 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "neuron": asdict(head.own_unit),
         "model_digest": head.model_digest,
     }
+
+
+def _digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def read_description(path: Path) -> dict[str, Any]:
@@ -132,7 +149,7 @@ def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> 
         described = fill(_HeadDescription, content, place)
         head = Head(
             classes=described.classes,
-            steps=_steps(folder / WEIGHTS_FILE, described.steps),
+            steps=_steps(folder / WEIGHTS_FILE, described.steps, content.get(_ARRAYS)),
             model_digest=described.model_digest,
             state=described.features.state,
             pooling=described.features.pooling,
@@ -150,21 +167,32 @@ def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> 
     return head
 
 
+_ARRAYS = "arrays_sha256"
 _INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
 
 
-def _steps(weights: Path, steps: Sequence[Any]) -> tuple[Step, ...]:
-    """Return the steps of a file with their arrays; InputError for a tensor of none of them."""
+def _steps(weights: Path, steps: Sequence[Any], digest: str | None) -> tuple[Step, ...]:
+    """Return the steps of a file with their arrays; InputError for a tensor of none of them.
+
+    digest: of the arrays; None if it was not written. Raises InputError for other arrays.
+    """
+    stored = read_arrays(weights)
     arrays: list[dict[str, np.ndarray]] = [{} for _ in steps]
     names = {str(number): each for number, each in enumerate(arrays)}
-    for name, array in read_arrays(weights).items():
+    for name, array in stored.items():
         number, _, field = name.partition(".")
         if number not in names:
             raise InputError(f"{weights}: tensor {name} belongs to none of {len(steps)} steps")
         is_whole = field in _INTEGER_FIELDS
         names[number][field] = array if is_whole else as_floats(weights, name, array)
     pairs = zip(steps, arrays, strict=True)
-    return tuple(step_of(*each, f"step {number}") for number, each in enumerate(pairs))
+    found = tuple(step_of(*each, f"step {number}") for number, each in enumerate(pairs))
+    if digest not in (None, _digest_of(stored)):
+        raise InputError(
+            f"{weights}: is of another classifier than {CONFIG_FILE}; writing it was interrupted: "
+            "write it again"
+        )
+    return found
 
 
 def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
@@ -197,11 +225,9 @@ def _first(places: list[Path]) -> Path | None:
 
 def fitted_digest(loaded: TextModel, head: Head) -> str:
     arrays, description = parts_of(head)
-    digest = hashlib.sha256(loaded.digest().encode())
-    digest.update(json.dumps(description, sort_keys=True, default=str).encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(name.encode() + array.tobytes())
-    return digest.hexdigest()
+    words = json.dumps(description, sort_keys=True, default=str)
+    parts = loaded.digest(), words, _digest_of(arrays)
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
 def check_model(loaded: TextModel, digest: object, source: object, fix: str) -> None:

@@ -13,7 +13,7 @@ from ..engine import features
 from ..engine.engine import Precision, as_model
 from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
-from ..errors import InputError
+from ..errors import InputError, checked_flag
 from ..reading.labels import number_in
 from ..reading.no_answer import answered_text
 from ..reading.progress import ProgressBar
@@ -88,8 +88,9 @@ class SentimentClassifier(Parameterized):
     precision : "exact", "fast" or None
         How the products of the shipped models are rounded; docs/speed.md compares the two. None:
         exact, or that of a model that is given.
-    threads : int
-        Texts computed in parallel. It changes the speed, not the results.
+    threads : int or None
+        Texts computed in parallel. It changes the speed, not the results. None: 1, or that of a
+        model that is given.
     show_progress : bool
         Show the progress on stderr.
     """
@@ -104,7 +105,7 @@ class SentimentClassifier(Parameterized):
         sides: bool = False,
         bits: bool = False,
         precision: Precision | None = None,
-        threads: int = 1,
+        threads: int | None = None,
         show_progress: bool = False,
     ):
         self.model = model
@@ -136,13 +137,14 @@ class SentimentClassifier(Parameterized):
         y: labels. Numeric labels, one for each class, become the names of the classes, in order.
         Raises InputError for other labels.
         """
+        sides, _ = checked_flag("sides", self.sides), checked_flag("bits", self.bits)
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
-        classes = _named_classes(named_answers(fitted, sides=self.sides), y)
+        classes = _named_classes(named_answers(fitted, sides=sides), y)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
-        self.sides_ = bool(self.sides)
+        self.sides_ = sides
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 

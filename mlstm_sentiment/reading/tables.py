@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from itertools import islice, zip_longest
 from typing import IO, Any, Literal, NamedTuple
 
-from ..errors import InputError, brief
+from ..errors import InputError, brief, imported
 from .columns import (
     NUMBER,
     UNNAMED,
@@ -515,10 +515,7 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
     The sizes in the file's description decide how many rows are read at once. Raises InputError for
     a file that is damaged, for two columns with one name, and for a row that is too long.
     """
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise InputError(f"{kind} files need pyarrow: pip install pyarrow") from error
+    pyarrow = imported("pyarrow", f"{kind} files need")
     name = "Parquet" if kind == ".parquet" else "Feather"
     if not file.seekable():
         raise InputError(

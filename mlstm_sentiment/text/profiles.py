@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, imported
 
 _TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
@@ -104,13 +104,8 @@ def _to_ascii(text: str) -> str:
 
 @cache
 def _transliteration() -> Callable[[str], str]:
-    try:
-        from anyascii import anyascii
-    except ImportError as error:
-        raise InputError(
-            "the text profiles nvidia and tweet need anyascii: pip install anyascii"
-        ) from error
-    transliterate: Callable[[str], str] = anyascii
+    transliterate: Callable[[str], str]
+    transliterate = imported("anyascii", "the text profiles nvidia and tweet need").anyascii
     return transliterate
 
 

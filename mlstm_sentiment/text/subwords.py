@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, imported
 from .tokenizer import LARGEST_VOCABULARY, TOKENIZER_FILE, Tokenizer
 
 _SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this character itself
@@ -178,10 +178,4 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
 
 
 def sentencepiece() -> Any:
-    try:
-        import sentencepiece
-    except ImportError as error:
-        raise InputError(
-            "tokenizers other than bytes need sentencepiece: pip install sentencepiece"
-        ) from error
-    return sentencepiece
+    return imported("sentencepiece", "tokenizers other than bytes need")

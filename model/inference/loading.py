@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.engine.cores import usable_cores
 from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.stored import CELL, open_model, read_weights
@@ -19,8 +20,8 @@ Precision = Annotated[
     Literal["exact", "fast", "fp32", "bf16", "fp16"],
     Argument(
         group="model",
-        help="How products are rounded. On a CPU, exact, as close as fp32, or fast, up to twice as "
-        "fast; PyTorch computes fp32, bf16 and fp16, and on a GPU exact is fp32.",
+        help="How products are rounded. On a CPU, exact, as close as fp32, or fast, and results "
+        "change a little; PyTorch computes fp32, bf16 and fp16, and on a GPU exact is fp32.",
     ),
 ]
 
@@ -30,13 +31,14 @@ def load_text_model(
     *,
     device: str = "auto",
     precision: str = "exact",
-    threads: int = 1,
+    threads: int | None = None,
 ) -> TextModel:
     """Load a model as the scripts do.
 
     The engine runs an mLSTM on a CPU in its own precisions, "exact" and "fast". PyTorch runs all
     else: "fp32", "bf16" and "fp16", a GPU, and other cells, where "exact" means fp32. threads: of
-    the engine. Raises InputError for what neither can do.
+    the engine; None: as many as there are cores for this process. Raises InputError for what
+    neither can do.
     """
     opened = open_model(name_or_folder)
     of_torch = precision in get_args(TorchPrecision)
@@ -47,8 +49,13 @@ def load_text_model(
 
         on_cpu = choose_device(device).type == "cpu"
     if may_be_engine and on_cpu:
-        stored = read_weights(opened)
-        return Engine(stored, precision, threads)  # type: ignore[arg-type]
+        threads = usable_cores() if threads is None else threads
+        return Engine(read_weights(opened), precision, threads)  # type: ignore[arg-type]
+    if threads is not None:
+        raise InputError(
+            f"threads {threads}: is for a model that PyTorch does not compute; leave it out, or "
+            "set OMP_NUM_THREADS"
+        )
     if not of_torch and precision != "exact":
         raise InputError(
             f"precision {precision} is not for this model and device; take exact, bf16 or fp16"

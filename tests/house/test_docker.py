@@ -21,7 +21,7 @@ STEPS = [
     for line in re.sub(r"^#.*\n", "", TEXT, flags=re.MULTILINE).replace("\\\n", " ").splitlines()
     if line
 ]
-SYSTEM = ("apt-get", "useradd")  # steps for the image's own system
+SYSTEM = ("apt-get", "useradd", "rm")  # steps for the image's own system
 
 
 def values(instruction):
@@ -78,9 +78,10 @@ def test_its_steps_install_a_server(tmp_path):
             for source in sources:
                 copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copy
                 copy(ROOT / source, place / (source if target == "./" else target))
-        elif name == "RUN" and not value.startswith(SYSTEM):
+        elif name == "RUN":
+            own = [part for part in value.split("&&") if not part.strip().startswith(SYSTEM)]
             # In addition to the indexes of this machine, which may have what it does not reach.
-            command = value.replace("--index-url", "--extra-index-url")
+            command = "&&".join(own).replace("--index-url", "--extra-index-url")
             process = subprocess.run(
                 ["bash", "-c", command], cwd=place, env=environment, capture_output=True, text=True
             )

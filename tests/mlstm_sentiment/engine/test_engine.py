@@ -312,6 +312,9 @@ def test_equal_texts_are_computed_once(folders):
     np.testing.assert_array_equal(reading.mean[:3], reading.mean[-3:])
     assert reading.bits[0] == reading.bits[2] != reading.bits[1]
     assert len(reading.unit_states) == len(texts)
+    pair, one = np.array([65, 0], np.uint8), np.array([65], np.uint16)  # of the same bytes
+    apart = [engine.read([tokens]).mean[0] for tokens in (pair, one)]
+    np.testing.assert_array_equal(engine.read([pair, one]).mean, apart)
     for path in (None, library.NUMPY):
         none = Engine.load(folders[SIZES[0]], path=path).read([], POOLINGS, bits=True, units=[0])
         assert (none.mean.shape, none.bits.shape, none.unit_states) == ((0, 37), (0,), [])

@@ -1,5 +1,7 @@
 """Calling a classifier: rows of named results, as the command writes them."""
 
+import sys
+
 import numpy as np
 import pandas
 import pytest
@@ -112,6 +114,14 @@ def test_notebooks_show_tables_in_which_texts_are_text(classifier):
         page = shown._repr_html_()
         assert "<table" in page
         assert "<script>" not in page
+
+
+def test_without_pandas_a_notebook_shows_the_answers_as_python_does(classifier, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for shown in (classifier("good"), classifier(["good"])):
+        assert shown._repr_html_() is None
+        with pytest.raises(InputError, match="need pandas: pip install pandas"):
+            shown.to_frame()
 
 
 def test_a_text_is_cleaned_and_encoded_once(classifier, monkeypatch):

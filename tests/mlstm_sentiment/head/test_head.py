@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from mlstm_sentiment.bounds import fill
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head import head_files
 from mlstm_sentiment.head.head import Familiarity, Head, HeadUnit, ranked_units
 from mlstm_sentiment.head.head_files import CONFIG_FILE, WEIGHTS_FILE, load_head, save_head
 from mlstm_sentiment.head.steps import (
@@ -72,7 +73,7 @@ HEADS = {
 
 @pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
 def test_it_is_the_same_after_saving_and_loading(tmp_path, make):
-    head, folder = make(), tmp_path / "classifier"
+    head, folder = replace(make(), model_digest="digest"), tmp_path / "classifier"
     save_head(folder, head, {"made": "here"})
     loaded = load_head(folder, hidden_size=12)
     description = json.loads((folder / CONFIG_FILE).read_text())
@@ -101,7 +102,8 @@ def test_a_new_kind_of_step_needs_one_class(tmp_path, monkeypatch):
         def map(self, values):
             return values**2
 
-    head = Head(classes=("no", "yes"), steps=(Affine(np.ones((1, 3)), [0.0]), Square(), Sigmoid()))
+    steps = Affine(np.ones((1, 3)), [0.0]), Square(), Sigmoid()
+    head = Head(classes=("no", "yes"), steps=steps, model_digest="digest")
     save_head(tmp_path, head)
     loaded = load_head(tmp_path, 3)
     assert loaded.decide(np.array([[1, 2, -5]], np.float32)) == [4]
@@ -227,7 +229,8 @@ def test_a_head_for_another_number_of_units_is_refused(saved):
 
 
 def test_weights_that_are_damaged_are_refused(tmp_path):
-    save_head(tmp_path, star_head(2, ngrams=bag_of_ngrams(range(8), 0.1)))
+    save_head(tmp_path, star_head(2, ngrams=bag_of_ngrams(range(8), 0.1), model_digest="digest"))
+    forget_digest(tmp_path)
     whole = load_file(tmp_path / WEIGHTS_FILE)
     for name, value, message in (
         ("1.weight", torch.full((5, 4), torch.nan), "1.weight holds NaN or infinity"),
@@ -246,12 +249,40 @@ def test_weights_that_are_damaged_are_refused(tmp_path):
         load_head(tmp_path, hidden_size=2)
 
 
+def forget_digest(folder):
+    """Leave a head as earlier versions wrote it."""
+    description = json.loads((folder / CONFIG_FILE).read_text())
+    del description["arrays_sha256"]
+    (folder / CONFIG_FILE).write_text(json.dumps(description))
+
+
 def test_half_precision_is_read(saved):
     tensors = load_file(saved[0] / WEIGHTS_FILE)
     save_file(
         {name: tensor.bfloat16() for name, tensor in tensors.items()}, saved[0] / WEIGHTS_FILE
     )
+    forget_digest(saved[0])
     assert load_head(saved[0], hidden_size=3).steps[0].weight.tolist() == [[2, -1, 0]]
+
+
+def test_half_of_a_new_head_is_no_head(saved, monkeypatch):
+    """The disk is full after the first of its two files."""
+    monkeypatch.setattr(head_files, "write_json", lambda *_: exhausted())
+    with pytest.raises(OSError, match="full"):
+        save_head(saved[0], regression(np.ones(3), 0.0, digest="digest"))
+    with pytest.raises(InputError, match=r"another classifier than classifier\.json"):
+        load_head(saved[0], hidden_size=3)
+
+
+def exhausted():
+    raise OSError("the disk is full")
+
+
+def test_a_head_of_no_model_is_not_saved(tmp_path):
+    head = regression(np.ones(3), 0.0)
+    with pytest.raises(InputError, match="does not say which model it is for"):
+        save_head(tmp_path / "mine", replace(head, model_digest=""))
+    assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize("kind", [Familiarity, Calibration])

@@ -192,6 +192,17 @@ def test_a_classifier_of_another_model_is_refused(folder, tmp_path, units):
         SentimentClassifier.from_pretrained(folder, replace(fitted(folder), model_digest="0" * 64))
 
 
+def test_a_word_is_no_flag_and_a_model_has_its_own_threads(folder):
+    for options, said in (
+        ({"sides": "no"}, "sides is 'no'; True or False"),
+        ({"bits": 1}, "bits is 1; True or False"),
+        ({"threads": 4}, "threads 4: the model that is given has its own"),
+    ):
+        with pytest.raises(InputError, match=said):
+            SentimentClassifier(Engine.load(folder), **options).fit()
+    assert SentimentClassifier(Engine.load(folder, threads=2)).fit().loaded.threads == 2
+
+
 @pytest.mark.parametrize("classifier", [5, SentimentClassifier()])
 def test_what_is_no_classifier_is_refused(folder, classifier):
     message = f"classifier is of type {type(classifier).__name__}; give the folder of one"

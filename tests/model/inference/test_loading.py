@@ -30,6 +30,9 @@ def test_the_engine_computes_what_it_can(folder, device, precision):
     loaded = load_text_model(folder, device=device, precision=precision)
     is_for_engine = is_mlstm and precision in ("exact", "fast")
     assert isinstance(loaded, Engine if is_for_engine else LoadedModel)
+    if not is_for_engine:
+        with pytest.raises(InputError, match=r"threads 2: .* PyTorch does not compute"):
+            load_text_model(folder, device=device, precision=precision, threads=2)
     assert loaded.precision == ("fp32" if precision == "exact" and not is_mlstm else precision)
 
 
