@@ -391,9 +391,7 @@ static int64_t place_of(int64_t row, int64_t units, int64_t gates) {
 /* Make a stored matrix ready; 0 if there is no memory. */
 static int prepare(Model *model, const StoredMatrix *m, Matrix *to, int64_t gates) {
   const int64_t units = m->rows / gates;
-  to->N = padded(units, gates == 1 ? COLUMNS : 16) * gates;
-  if (gates > 1) to->N = model->H * gates;
-  else if (m->rows == model->units) to->N = model->H;
+  to->N = m == &model->stored_decoder ? model->V : model->H * gates;
   to->K = padded(m->columns, 64);
   to->panels = of_model(model, to->N * to->K * (model->floats ? 4 : 1));
   to->scale = of_model(model, to->N * 4);
@@ -401,6 +399,7 @@ static int prepare(Model *model, const StoredMatrix *m, Matrix *to, int64_t gate
   int8_t *row = calloc((size_t)to->K, 1);
   if (!to->panels || !to->scale || !to->minus || !row) {
     free(row);
+    to->panels = NULL; /* not ready */
     return 0;
   }
   int64_t absolute = 0;
@@ -634,7 +633,7 @@ static void end_text(const Model *model, const Job *job, const Work *work, int64
     int64_t from = (lane * job->choices + i) * H, to = (text * job->choices + i) * units;
     const float *state = (job->cell ? work->c : work->h)[job->chosen[i]] + lane * H;
     if (job->squash) state = work->shown + from;
-    if (job->last) memcpy(job->last + to, state, (size_t)units * 4);
+    if (job->last && length) memcpy(job->last + to, state, (size_t)units * 4);
     for (int64_t k = 0; k < units; k++) {
       if (job->mean)
         job->mean[to + k] = (float)((work->long_sum[from + k] + work->sum[from + k]) /

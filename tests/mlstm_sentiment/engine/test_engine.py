@@ -13,7 +13,7 @@ import pytest
 
 from mlstm_sentiment.engine import Engine, library
 from mlstm_sentiment.engine.compiled_model import CompiledModel
-from mlstm_sentiment.engine.engine import Clamp, Familiarity
+from mlstm_sentiment.engine.engine import Clamp, Familiarity, State
 from mlstm_sentiment.engine.stored import open_model, read_weights
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import shipped_models
@@ -100,6 +100,21 @@ def test_every_path_computes_the_equations(folders, size, path, state, monkeypat
         np.testing.assert_allclose(reading.token_bits[row], expected["bits"], atol=10 * close)
         assert reading.bits[row] == pytest.approx(expected["bits"].sum(), abs=close * 100)
     assert reading.lengths.tolist() == list(LENGTHS)
+
+
+@pytest.mark.parametrize("path", [*COMPILED, library.NUMPY])
+@pytest.mark.parametrize("bits", [8, 0])
+def test_a_model_may_have_as_many_tokens_as_units(tmp_path, subwords, bits, path, monkeypatch):
+    """Its decoder is as large as a matrix of its layer, and padded otherwise."""
+    take(path, monkeypatch)
+    size = (subwords.vocabulary_size, 8, 1, bits, True)
+    engine, reference = both(saved(tmp_path / "model", *size, tokenizer=subwords), path)
+    texts = sequences(subwords.vocabulary_size, (1, 5, 0))
+    initial = State(*np.ones((2, len(texts), 1, subwords.vocabulary_size), np.float32))
+    reading = engine.read(texts, ("last",), bits=True)
+    expected = [reference.states(tokens)[2].sum() for tokens in texts]
+    np.testing.assert_allclose(reading.bits, expected, atol=0.1 if bits else 2e-3)
+    assert not engine.read(texts, ("last",), initial=initial).last[2].any()  # of no tokens
 
 
 @pytest.mark.parametrize("precision", ["exact", "fast"])
