@@ -76,8 +76,8 @@ class ModelOptions:
 
     model: Model = "default"
     precision: Annotated[Literal["exact", "fast"], _MODEL] = "exact"
-    """How products of the shipped models are rounded: exact, as close as fp32, or fast, and
-    results change a little."""
+    """How products of the shipped models are rounded: exact, within a thousandth of fp32, or
+    fast, and results change a little."""
     threads: Annotated[int | None, _MODEL] = None
     """Texts computed in parallel. Default: as many as there are cores for this process."""
 

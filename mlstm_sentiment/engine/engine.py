@@ -13,7 +13,7 @@ from ..errors import InputError, checked_whole
 from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
 from .interface import Reading, TextModel
-from .kinds import POOLINGS, Pooling, StateName, checked_indices
+from .kinds import Pooling, StateName, check_tokens, checked_request
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
 from .request import Clamp, Familiarity, Request, State, excess_of
@@ -29,7 +29,7 @@ class Engine:
     """A model that processes texts, on as many threads as asked for; several may share it.
 
     Nothing but the arguments changes a result: not the other texts, their order, or the threads.
-    On models of integers (all shipped ones), not the processor either.
+    On models of integers (all shipped ones), not the processor either, unless NumPy computes.
 
         engine = Engine.load("default")
         reading = engine.read(["so good", "so bad"], pooling=("last", "mean"))
@@ -138,12 +138,7 @@ class Engine:
         """
         sequences = self._sequences(texts)
         H, L = self.architecture.hidden_size, self.architecture.layers
-        chosen = checked_indices("layer", [L - 1] if layers is None else layers, L)
-        picked = None if units is None else checked_indices("unit", units, H)
-        if unknown := set(pooling) - set(POOLINGS):
-            raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
-        if state not in ("hidden", "cell"):
-            raise InputError(f"state is {state!r}; known: hidden, cell")
+        chosen, picked = checked_request(self.architecture, pooling, state, layers, units)
         rows, distinct = (
             _distinct(sequences) if initial is None else ([*range(len(sequences))], sequences)
         )
@@ -225,18 +220,7 @@ class Engine:
     def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):
             return [self.encode(text) for text in checked_texts(texts)]
-        V = self.architecture.resolved_vocabulary_size
-        for place, tokens in enumerate(texts):
-            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
-                raise InputError(
-                    f"tokens of text {place}, counted from 0, are {tokens.dtype} "
-                    f"{list(tokens.shape)}; they must be whole numbers [n]"
-                )
-            if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
-                raise InputError(
-                    f"text {place}, counted from 0, has tokens from {tokens.min()} to "
-                    f"{tokens.max()}; the model has 0 to {V - 1}"
-                )
+        check_tokens(texts, self.architecture)
         if len({tokens.dtype for tokens in texts}) > 1:  # else equal bytes mean equal tokens
             return [tokens.astype(np.int32) for tokens in texts]
         return list(texts)

@@ -60,7 +60,7 @@ class TextModel(Protocol):
     def provenance(self) -> Mapping[str, Any]: ...  # where its weights come from
 
     @property
-    def precision(self) -> str: ...  # equal words and equal digests: equal results
+    def precision(self) -> str: ...  # equal words and digests: results within a thousandth
 
     def digest(self) -> str: ...  # of its architecture and weights, whatever computes it
 

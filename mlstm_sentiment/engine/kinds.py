@@ -139,3 +139,40 @@ def checked_indices(what: str, values: Any, count: int) -> list[int]:
 
 
 FINAL_CELL = FeatureKind()
+
+
+def checked_request(
+    architecture: Architecture,
+    pooling: Collection[str],
+    state: str,
+    layers: Sequence[int] | None,
+    units: Sequence[int] | None,
+) -> tuple[list[int], list[int] | None]:
+    """Return the layers and units whose states are wanted; InputError for what a model lacks.
+
+    layers: None: the last. units: None: none.
+    """
+    L, H = architecture.layers, architecture.hidden_size
+    chosen = checked_indices("layer", [L - 1] if layers is None else layers, L)
+    picked = None if units is None else checked_indices("unit", units, H)
+    if unknown := set(pooling) - set(POOLINGS):
+        raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
+    if state not in get_args(StateName):
+        raise InputError(f"state is {state!r}; known: {', '.join(get_args(StateName))}")
+    return chosen, picked
+
+
+def check_tokens(texts: Sequence[np.ndarray], architecture: Architecture) -> None:
+    """Raise InputError unless each text is an array of the model's tokens, [n]."""
+    V = architecture.resolved_vocabulary_size
+    for place, tokens in enumerate(texts):
+        if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+            raise InputError(
+                f"tokens of text {place}, counted from 0, are {tokens.dtype} "
+                f"{list(tokens.shape)}; they must be whole numbers [n]"
+            )
+        if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
+            raise InputError(
+                f"text {place}, counted from 0, has tokens from {tokens.min()} to "
+                f"{tokens.max()}; the model has 0 to {V - 1}"
+            )

@@ -1,4 +1,4 @@
-"""A model in NumPy, where nothing is compiled: the same results in fp32, several times slower."""
+"""A model in NumPy, where nothing is compiled: in fp32, several times slower."""
 
 import time
 from collections.abc import Callable

@@ -11,8 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mlstm_sentiment.engine.interface import Reading
-from mlstm_sentiment.engine.kinds import FINAL_CELL, FeatureKind, Pooling, StateName
+from mlstm_sentiment.engine.kinds import (
+    FINAL_CELL,
+    FeatureKind,
+    Pooling,
+    StateName,
+    check_tokens,
+    checked_request,
+)
 from mlstm_sentiment.engine.request import Clamp
+from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import RaggedBatch, ragged_batches
 
 from ..layers.language_model import LanguageModel, Weights
@@ -45,7 +53,10 @@ def read(
     lengths, but for `units` and `bits`.
     """
     L, H = model.config.layers, model.config.hidden_size
-    chosen = [L - 1] if layers is None else list(layers)
+    check_tokens(sequences, model.config)
+    chosen, units = checked_request(model.config, pooling, state, layers, units)
+    if initial is not None and initial.lanes != len(sequences):
+        raise InputError(f"the state is of {initial.lanes} texts, not of {len(sequences)}")
     if clamp is not None:
         model.config.check_clamp(clamp.unit, clamp.layer)
     lengths = [len(sequence) for sequence in sequences]

@@ -20,8 +20,9 @@ Precision = Annotated[
     Literal["exact", "fast", "fp32", "bf16", "fp16"],
     Argument(
         group="model",
-        help="How products are rounded. On a CPU, exact, as close as fp32, or fast, and results "
-        "change a little; PyTorch computes fp32, bf16 and fp16, and on a GPU exact is fp32.",
+        help="How products are rounded. On a CPU, exact, within a thousandth of fp32, or fast, "
+        "and results change a little; PyTorch computes fp32, bf16 and fp16, and on a GPU exact is "
+        "fp32.",
     ),
 ]
 

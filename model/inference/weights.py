@@ -74,8 +74,13 @@ class LoadedModel:
 
     @property
     def _weights(self) -> Weights:
-        """The weights for products of the model's present dtype, prepared once."""
-        key = (self.model, self.model.dtype)
+        """The weights for products of the model's present dtype, prepared after each change.
+
+        A change through `parameter.data` is not noticed.
+        """
+        parameters = self.model.parameters()
+        of_each = ((p.data_ptr(), None if p.is_inference() else p._version) for p in parameters)
+        key = (self.model, self.model.dtype, *of_each)
         if key not in self._prepared:
             self._prepared.clear()
             with torch.inference_mode():

@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES, SHIPPED_MODELS, find_model
 from mlstm_sentiment.text.profiles import text_profile
+from model.inference import features
 from model.inference.tensors import model_digest, save_tensors
 from model.inference.weights import load_model, save_model
 
@@ -230,3 +233,41 @@ def test_weights_that_are_not_finite_are_not_written_over_finite_ones(
         with pytest.raises(InputError, match=r"decoder\.weight holds NaN or infinity"):
             save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("texts", "options"),
+    [
+        (["good"], {"state": "cel"}),
+        (["good"], {"units": [-1]}),
+        (["good"], {"units": [5000]}),
+        (["good"], {"layers": [-1]}),
+        (["good"], {"pooling": ("median",)}),
+        ([np.array([65.7, 66.2])], {}),
+        ([np.array([300])], {}),
+    ],
+)
+def test_it_refuses_what_the_engine_refuses(folder, texts, options):
+    said = set()
+    for model in (load_model(folder), Engine.load(folder)):
+        with pytest.raises(InputError) as refused:
+            model.read(texts, **options)
+        said.add(str(refused.value))
+    assert len(said) == 1
+
+
+def test_a_state_is_of_as_many_texts(folder):
+    loaded = load_model(folder)
+    with pytest.raises(InputError, match="the state is of 1 texts, not of 2"):
+        loaded.read(["good", "bad"], initial=loaded.initial_state())
+
+
+def test_a_change_of_the_weights_changes_the_next_answer(folder):
+    loaded = load_model(folder)
+    before = loaded.read(["good"]).last
+    with torch.no_grad():
+        loaded.model.layers[0].w_mh.zero_()
+    after = loaded.read(["good"]).last
+    assert not np.array_equal(before, after)
+    anew = features.read(loaded.model, [loaded.encode("good")], ("last",)).last
+    np.testing.assert_array_equal(after, anew)
