@@ -96,7 +96,7 @@ def resume(
         )
     done = int(run_on_main(world, lambda: newest_step(directory.checkpoints)))
     config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
-    config = _with_cooldown(_keep_start(config, saved), saved, done)
+    config = _with_cooldown(_keep_paths(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
     allowed = _MAY_CHANGE_ON_RESUME if done else _MAY_CHANGE_ON_RESUME - {"data.corpus"}
     if refused := changed - allowed:
@@ -115,12 +115,14 @@ def _with_cooldown(config: RunConfig, saved: RunConfig, done: int) -> RunConfig:
     return replace(config, optim=replace(config.optim, cooldown_from=begin))
 
 
-def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the saved path of the model that a run starts from, if a relative path means it."""
-    start = config.train.start_from
-    if start is None or saved.train.start_from != str(Path(start).resolve()):
-        return config
-    return replace(config, train=replace(config.train, start_from=saved.train.start_from))
+def _keep_paths(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Keep the saved paths of the corpus and of the first model, if relative paths mean them."""
+    data, train = config.data, config.train
+    if data.corpus is not None and data.corpus.resolve() == saved.data.corpus:
+        data = replace(data, corpus=saved.data.corpus)
+    if train.start_from and str(Path(train.start_from).resolve()) == saved.train.start_from:
+        train = replace(train, start_from=saved.train.start_from)
+    return replace(config, data=data, train=train)
 
 
 def _with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:

@@ -20,6 +20,7 @@ from data_utils.provenance import describe_origin
 from experiments.neuron.axes import read_sst
 from experiments.results import write_result
 from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.files.shipped import find_model
 from mlstm_sentiment.files.storage import read_json
 from transfer.neuron.ranking import area_difference, area_interval
 from transfer.unit_auc import per_feature_auc
@@ -28,6 +29,8 @@ KEPT = (
     *("step", "characters", "learning_rate", "valid_bits_per_character"),
     *("probe_accuracy", "probe_last_accuracy", "probe_unit", "probe_unit_accuracy"),
 )
+
+SHIPPED = "amazon_subword_1024"
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,18 @@ def main() -> None:
         for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True))
         if runs[begin.name]["characters"] < runs[end.name]["characters"]
     }
+    shipped = Unit.of(find_model(SHIPPED), options.data).described()
     first_rows = [row for row in evaluations(options.beginning, 0) if row["characters"] < begun]
     write_result(
         "models",
         "start_again",
-        {"beginning": first_rows, "runs": runs, "gains": gains, "origin": describe_origin()},
+        {
+            "beginning": first_rows,
+            "runs": runs,
+            "gains": gains,
+            "shipped": shipped,
+            "origin": describe_origin(),
+        },
     )
 
 

@@ -388,16 +388,17 @@ def start_again() -> str:
 
 def start_again_units() -> str:
     """Return the AUC of each training's best unit on SST's train and val sentences together."""
+    result = read_result("models", "start_again")
+    units = [
+        (name, f"{run['characters'] / MILLION:,.0f} M", run["unit"])
+        for name, run in result["runs"].items()
+    ]
+    units.append(("`amazon_subword_1024`, as shipped", "", result["shipped"]))
     rows = []
-    for name, run in read_result("models", "start_again")["runs"].items():
-        unit, (low, high) = run["unit"], run["unit"]["interval"]
-        rows.append(
-            [
-                name,
-                f"{run['characters'] / MILLION:,.0f} M",
-                f"{unit['area']:.3f} ({low:.3f} to {high:.3f}), unit {unit['unit']}",
-            ]
-        )
+    for name, characters, unit in units:
+        low, high = unit["interval"]
+        area = f"{unit['area']:.3f} ({low:.3f} to {high:.3f}), unit {unit['unit']}"
+        rows.append([name, characters, area])
     return markdown(["run", "characters", "AUC of the best unit, last state"], rows)
 
 

@@ -98,7 +98,7 @@ def test_heatmap_leaves_out_rows_that_cleaning_empties(heatmap, tmp_path, caplog
     done(heatmap(*words, "--input", tmp_path / "in.csv", "--output", output))
     shown = [text["text"] for text in json.loads(output.read_text())["texts"]]
     assert shown == ["I like it.", "It broke."]
-    assert "in.csv: 2 rows without text left out" in caplog.text
+    assert "in.csv: 2 rows without an answer left out" in caplog.text
     refused = heatmap(*words, "--text", "I like it.", "--text", "&nbsp;")
     assert_refused(refused, "text 2 is empty once the profile openai has cleaned it")
 
