@@ -201,8 +201,9 @@ def _digest_of(sources: Sequence[Input], output: Path, preparation: Preparation)
     """Return a digest of all that decides the content of a corpus, and of its name."""
     read = [source.identity for source in sources]
     settings = [repr(getattr(preparation, item.name)) for item in fields(Preparation)]
-    borrowed = [] if preparation.borrowed is None else [preparation.borrowed.describe()]
-    content = json.dumps([output.name, read, settings, *borrowed])
+    borrowed = preparation.borrowed
+    vocabulary = [] if borrowed is None else [borrowed.describe()]
+    content = json.dumps([output.name, read, settings, *vocabulary])
     return hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -187,7 +187,7 @@ def _steps(weights: Path, steps: Sequence[Any], digest: str | None) -> tuple[Ste
         names[number][field] = array if is_whole else as_floats(weights, name, array)
     pairs = zip(steps, arrays, strict=True)
     found = tuple(step_of(*each, f"step {number}") for number, each in enumerate(pairs))
-    if digest not in (None, _digest_of(stored)):
+    if digest is not None and digest != _digest_of(stored):
         raise InputError(
             f"{weights}: is of another classifier than {CONFIG_FILE}; writing it was interrupted: "
             "write it again"

@@ -97,8 +97,8 @@ class Rows:
     standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
     the column of groups is not a key.
 
-    keys: all keys of the rows; [] of standard input. count, longest: how many rows a file has, and
-    its longest cell. key: chooses that of the texts. model: what
+    keys: all keys of the rows; [] of standard input. count, longest: how many rows the shard
+    of a file has, and its longest cell. key: chooses that of the texts. model: what
     the columns mean, by all rows of a file, or those of a stream that have arrived. tagged: how
     many of the texts read so far had HTML tags.
     """
@@ -168,22 +168,24 @@ class Rows:
         return _rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
 
     def _checked_keys(self) -> list[str]:
-        source, position, keys = self.source, Position(), dict[str, None]()
+        source, position, keys, number = self.source, Position(), dict[str, None](), 0
+        own = source.shard
         with ProgressBar("check", unit=" rows", delay=_CHECK_SECONDS) as progress:
-            for record in source.all_records(position):
-                self.count += 1
+            for number, record in enumerate(source.all_records(position), start=1):
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:
                     self.key.require(source.name)
                 keys |= dict.fromkeys(record)
-                longest = max(filter(_is_text, record.values()), key=len, default="")
-                if len(longest) > len(self.longest.text):
-                    self.longest = _Cell(longest, record.place)
+                if (number - own.number) % own.count == 0:
+                    self.count += 1
+                    longest = max(filter(_is_text, record.values()), key=len, default="")
+                    if len(longest) > len(self.longest.text):
+                        self.longest = _Cell(longest, record.place)
                 self.model.add(record)
                 if fraction := position.fraction:  # unknown for Parquet
-                    progress.expect(round(self.count / fraction))
+                    progress.expect(round(number / fraction))
                 progress.advance(1)
-        source.shard.check(self.count)
+        own.check(number)
         self.key.conclude(source.name)
         return list(keys)
 
