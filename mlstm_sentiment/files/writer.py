@@ -325,7 +325,8 @@ def _parsed(line: bytes) -> dict[str, str] | None:
 def check_output(path: Path, kind: Kind | None) -> None:
     """Raise InputError now for a file that would be refused later."""
     if (kind is None or not is_stream(path)) and path.parent.is_dir():
-        with _Folder(path.parent) as folder:
+        # Another process may remove the folder just now.
+        with suppress(FileNotFoundError), _Folder(path.parent) as folder:
             folder.check_free(path.name, kind)
 
 

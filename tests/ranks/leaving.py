@@ -1,9 +1,13 @@
-"""A rank that trains in several ways, leaves the world and lists gloo's remaining threads."""
+"""A rank that trains in several ways, leaves the world and lists gloo's remaining threads.
 
+With the word `failing`, it leaves with an error, which is looked at while the threads are counted.
+"""
+
+import sys
 from pathlib import Path
 
 from tests.ranks.exchanging import WAYS, trained
-from training.parallel.distributed import launched
+from training.parallel.distributed import World, launched
 
 TRIED = [WAYS["one bucket"], WAYS["flat"], WAYS["fp16"], {"combine": "adasum"}]
 
@@ -14,9 +18,18 @@ def gloo_threads() -> list[str]:
     return [name for name in names if "gloo" in name]
 
 
+def train(world: World, fails: bool) -> None:
+    """Train in each way and print whether there are threads."""
+    trainers = [trained(world, **way) for way in TRIED]
+    print(f"rank {world.rank}: within {bool(gloo_threads())}", end=", ")
+    if fails:
+        raise LookupError(f"of {len(trainers)} trainers")
+
+
 if __name__ == "__main__":
-    with launched("cpu") as world:
-        for way in TRIED:
-            trained(world, **way)
-        within = gloo_threads()
-    print(f"rank {world.rank}: within {bool(within)}, left {gloo_threads()}")
+    try:
+        with launched("cpu") as world:
+            train(world, sys.argv[1:] == ["failing"])
+        print(f"left {gloo_threads()}")
+    except LookupError as error:
+        print(f"left {gloo_threads()} {error}")

@@ -73,11 +73,13 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
-def test_no_thread_of_gloo_outlives_the_world():
-    """Such a thread can abort the process when the interpreter exits."""
-    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving")):
+@pytest.mark.parametrize("way", ["", "failing"])
+def test_no_thread_of_gloo_outlives_the_world(way):
+    """Such a thread can abort the process when the interpreter exits, or keep it from exiting."""
+    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving", way)):
         assert process.returncode == 0, process.stderr
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
+        assert process.stdout.endswith("of 4 trainers\n") == (way == "failing")
 
 
 def test_ranks_on_unlike_hardware_agree_and_say_so(alone, tmp_path):

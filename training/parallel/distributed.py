@@ -5,7 +5,9 @@ import gc
 import json
 import logging
 import os
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -254,12 +256,24 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
         leave_if_temporary(error)
         raise
     finally:
-        # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
-        # threads end; if they are alive when the interpreter exits, they sometimes abort
-        # (pytorch/pytorch#179291).
-        gc.collect()
         if dist.is_initialized():
-            dist.destroy_process_group()
+            _destroy_group()
+
+
+def _destroy_group() -> None:
+    """Free all that holds the group of ranks, then the group, whose threads end with it.
+
+    DDP holds it, from reference cycles and, after an error, from the frames of its traceback. If
+    DDP were its last holder, it would wait for gloo's threads while they wait for the lock of the
+    interpreter (pytorch/pytorch#56297); threads that are alive when the interpreter exits sometimes
+    abort (pytorch/pytorch#179291).
+    """
+    error = sys.exc_info()[1]
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
+    gc.collect()
+    dist.destroy_process_group()
 
 
 def _launcher_number(name: str, default: int) -> int:

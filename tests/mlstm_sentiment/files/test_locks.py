@@ -120,6 +120,22 @@ def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch)
         assert (folder / ".lock").is_file()
 
 
+def test_a_folder_that_goes_before_it_is_opened_is_made_again(tmp_path, monkeypatch):
+    folder, original, opened = tmp_path / "run", os.open, []
+    folder.mkdir()
+
+    def gone_before(path, *arguments, **options):
+        if Path(path) == folder and not opened:
+            opened.append(path)
+            folder.rmdir()
+        return original(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", gone_before)
+    with lock_folder(folder):
+        assert (folder / ".lock").is_file()
+    assert opened
+
+
 @pytest.mark.parametrize("place", ["run", "runs"])
 @pytest.mark.parametrize("new", [True, False])
 def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
