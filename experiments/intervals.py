@@ -30,6 +30,11 @@ class Difference(NamedTuple):
         low, high = self.interval
         return "ahead" if low > 0 else "behind" if high < 0 else "level"
 
+    def widened(self, margin: float) -> "Difference":
+        """Return the difference with one more margin; the squares of margins add up."""
+        low, high = (hypot(end - self.value, margin) for end in self.interval)
+        return Difference(self.value, (self.value - low, self.value + high))
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -43,7 +48,7 @@ class Measured:
 
     @property
     def margin(self) -> float:
-        """How far another draw may lie from this one: half of a 95 % t interval."""
+        """How far the mean of all draws may lie from this one: t times their deviation, 95 %."""
         if len(self.draws) < 2:
             return 0.0
         spread = float(np.std(self.draws, ddof=1))
@@ -56,9 +61,8 @@ def compare(first: Measured, second: Measured) -> Difference:
     The squares of the margins add up: of the choice of texts (paired), and of each method's draws.
     """
     paired = paired_difference(first.right, second.right)
-    value = paired["lost"]
-    low, high = (hypot(end - value, first.margin, second.margin) for end in paired["lost_interval"])
-    return Difference(value, (value - low, value + high))
+    low, high = paired["lost_interval"]
+    return Difference(paired["lost"], (low, high)).widened(hypot(first.margin, second.margin))
 
 
 def compare_draws(own: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> Difference:

@@ -7,6 +7,7 @@ compared on the same test texts with bags of n-grams fitted to 10 to 3,000 label
 by cross-validation on these labels, and with bags fitted to many labels of other domains.
 """
 
+import random
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.baselines import BASELINES, NaiveBayesRegression
-from experiments.intervals import WORDS, Difference, compare_draws
+from experiments.intervals import WORDS, Difference, Measured, compare, compare_draws
 from experiments.models.select_reviews import EXCLUDED
 from experiments.published_sets import SETS
 from experiments.results import NotMeasured, find_result, write_result
@@ -34,7 +35,7 @@ from mlstm_sentiment import SentimentFeaturizer
 from mlstm_sentiment.reading.records import read_records
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .methods import WEAK, Bag, film_bag, fit_unit, public_bag
+from .methods import WEAK, Answers, Bag, Unit, film_bag, public_bag
 from .sets import (
     AMAZON,
     LENGTHS,
@@ -108,14 +109,22 @@ def published(name: str) -> Callable[[Path], Texts]:
 
 
 def of_sides(rows: Any) -> Texts:
-    """Return texts drawn from pairs of a text and its side, as many of each side."""
+    """Return drawn texts, as many of each side: of the first TESTED, and of the others.
+
+    rows: pairs of a text and its side.
+    """
     sides: tuple[list[str], list[str]] = ([], [])
     for text, side in rows:
         sides[side].append(text)
-    count = min(TESTED + COUNTS[-1], 2 * min(map(len, sides)))
-    if count < TESTED + COUNTS[2]:
-        raise Absent(f"only {count} texts")
-    return balanced(sides, count - count % 2)
+    half = min((TESTED + COUNTS[-1]) // 2, *map(len, sides))
+    if 2 * half < TESTED + COUNTS[2]:
+        raise Absent(f"only {2 * half} texts")
+    chooser = random.Random(SEED)
+    negative, positive = (chooser.sample(side, half) for side in sides)
+    cut = TESTED // 2
+    tested = balanced((negative[:cut], positive[:cut]), TESTED)
+    others = balanced((negative[cut:], positive[cut:]), 2 * (half - cut))
+    return Texts(tested.texts + others.texts, np.concatenate([tested.labels, others.labels]))
 
 
 DISTANCES = ("films", "products", "other reviews", "no reviews")
@@ -143,10 +152,9 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
     if not names:
         return
     featurizer = SentimentFeaturizer.from_pretrained(MODEL)
-    sst = SETS["sst"].read(data).sets[0]
-    slope, cut = fit_unit(featurizer.transform(sst.texts)[:, UNIT], sst.labels)
+    unit = Unit(MODEL, data)
     bags = {"films": film_bag(data), "all": public_bag(data)}
-    settings = {"threshold": cut, "draws": DRAWS, "tested": TESTED, "seed": SEED}
+    settings = {**unit.settings, "draws": DRAWS, "tested": TESTED, "seed": SEED}
     outside = {name: bag.settings for name, bag in bags.items()}
     for name in names:
         try:
@@ -155,8 +163,7 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
             print(f"{name}: left out: {error}", flush=True)
             continue
         features = featurizer.transform(texts.texts)
-        unit = slope * (features[:, UNIT] - cut) > 0
-        row = measure(texts, features, unit, bags)
+        row = measure(texts, features, unit.answer_of(features[:, UNIT]), bags)
         about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
         write_result("board", f"label_free/{name}", {**row, **about})
         print(name, row["unit"], row["counts"], row["curves"], flush=True)
@@ -173,15 +180,23 @@ def measured_domains() -> dict[str, dict[str, Any]]:
 
 
 def measure(
-    texts: Texts, features: np.ndarray, unit: np.ndarray, bags: dict[str, Bag]
+    texts: Texts, features: np.ndarray, unit: Answers, bags: dict[str, Bag]
 ) -> dict[str, Any]:
     """Return the accuracy of the unit, and how far it is ahead of each bag.
 
-    features: float32 [N, units]; unit: bool [N], its answers.
+    features: float32 [N, units]; unit: its answers.
     """
     labels = texts.labels == 1
     tested, pool = np.split(np.arange(len(labels)), [TESTED])
-    own = (unit == labels)[tested]
+
+    def measured(answers: Answers) -> Measured:
+        right, *drawn = [
+            (positive[tested] > 0.5) == labels[tested]
+            for positive in (answers.positive, *answers.draws)
+        ]
+        return Measured(right, [float(draw.mean()) for draw in drawn])
+
+    own = measured(unit)
     words = BASELINES["nb"].features().fit_transform(texts.texts)
     learners: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "bag": lambda rows: by_bag(words[rows], labels[rows], words[tested]),
@@ -202,12 +217,12 @@ def measure(
         ]
         for name, learn in learners.items()
     }
-    outside = {
-        name: against(own, [(bag.answer(texts.texts[:TESTED]).positive > 0.5) == labels[tested]])
-        for name, bag in bags.items()
-    }
+    outside = {}
+    for name, bag in bags.items():
+        other = measured(bag.answer(texts.texts[:TESTED]))
+        outside[name] = described(float(other.right.mean()), compare(own, other))
     return {
-        "unit": float(own.mean()),
+        "unit": float(own.right.mean()),
         "counts": counts,
         "curves": curves,
         "outside": outside,
@@ -240,14 +255,15 @@ def by_units(known: np.ndarray, labels: np.ndarray, tested: np.ndarray) -> np.nd
         return fit.predict(tested)
 
 
-def against(own: np.ndarray, others: Sequence[np.ndarray]) -> dict[str, Any]:
-    """Return another method's accuracy, the unit's lead over it, and the word for it."""
-    lead = compare_draws([own], others)
-    return {
-        "accuracy": float(np.mean(others)),
-        "lead": lead.value,
-        "interval": list(lead.interval),
-    }
+def against(own: Measured, others: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Return the mean accuracy of a method's draws, bool [N] each, and the unit's lead over it."""
+    lead = compare_draws([own.right], others).widened(own.margin)
+    return described(float(np.mean(others)), lead)
+
+
+def described(accuracy: float, lead: Difference) -> dict[str, Any]:
+    """Return another method's accuracy, and the unit's lead over it."""
+    return {"accuracy": accuracy, "lead": lead.value, "interval": list(lead.interval)}
 
 
 def word(row: dict[str, Any]) -> str:

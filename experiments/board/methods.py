@@ -81,7 +81,11 @@ class Unit:
         self.settings = {"unit": unit, "threshold": self.fits[0][1], "fitted_to": len(labels)}
 
     def answer(self, texts: list[str]) -> Answers:
-        values = self.classifier.neuron_values(texts).astype(np.float64)
+        return self.answer_of(self.classifier.neuron_values(texts))
+
+    def answer_of(self, values: np.ndarray) -> Answers:
+        """Classify texts by the unit's values, float [N]."""
+        values = values.astype(np.float64)
         first, *draws = [1 / (1 + np.exp(-slope * (values - cut))) for slope, cut in self.fits]
         return Answers(first, draws=draws)
 

@@ -403,17 +403,28 @@ def start_again_units() -> str:
 
 
 def start_again_outlook(begin: str, end: str) -> str:
-    """Return where the unit would be if each doubling of the text went on gaining as much."""
+    """Return where the unit would be if each doubling of the text went on gaining as much.
+
+    The interval has the errors of both AUCs, and what they have in common on the same sentences.
+    """
     result = read_result("models", "start_again")
     first, last = result["runs"][begin], result["runs"][end]
-    doublings = math.log2(last["characters"] / first["characters"])
     gain = result["gains"][f"{begin}, {end}"]
-    per_doubling = [gain["difference"], *gain["difference_interval"]]
-    per_doubling = [value / doublings for value in per_doubling]
-    ahead = math.log2(PLANNED / last["characters"])
-    reached, low, high = (last["unit"]["area"] + ahead * value for value in per_doubling)
+    doublings = math.log2(last["characters"] / first["characters"])
+    ahead = math.log2(PLANNED / last["characters"]) / doublings
+    area = last["unit"]["area"] + ahead * gain["difference"]
+    intervals = (each["unit"]["interval"] for each in (first, last))
+    of_first, of_last, of_gain = (
+        (high - low) ** 2 for low, high in (*intervals, gain["difference_interval"])
+    )
+    # Of (1 + ahead) last - ahead first: squares of the intervals' widths, like variances.
+    common = (of_first + of_last - of_gain) / 2
+    square = (1 + ahead) ** 2 * of_last + ahead**2 * of_first - 2 * ahead * (1 + ahead) * common
+    margin = math.sqrt(square) / 2
+    lowest, highest = (value / doublings for value in gain["difference_interval"])
     return (
-        f"Gain of the unit's AUC a doubling, `{begin}` to `{end}`: {per_doubling[0]:.3f} "
-        f"({per_doubling[1]:.3f} to {per_doubling[2]:.3f}). If it stayed so, {reached:.3f} "
-        f"({low:.3f} to {high:.3f}) after {PLANNED / MILLION:,.0f} million characters."
+        f"Gain of the unit's AUC a doubling, `{begin}` to `{end}`: "
+        f"{gain['difference'] / doublings:.3f} ({lowest:.3f} to {highest:.3f}). If it stayed so, "
+        f"{area:.3f} ({area - margin:.3f} to {area + margin:.3f}) after "
+        f"{PLANNED / MILLION:,.0f} million characters."
     )

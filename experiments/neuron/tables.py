@@ -147,6 +147,7 @@ def axes(*models: str) -> str:
         "best axis after a rotation, of 20",
         "all units: AUC, accuracy",
         "without the 1, 10, 100, 300 best units",
+        "AUC",
         "bits a token that clamping the unit costs; others",
     ]
     rows = [axes_row(model) for model in models]
@@ -221,5 +222,6 @@ def axes_row(model: str) -> list[str]:
         f"{np.median(rotated):.3f} ({rotated[0]:.3f} to {rotated[-1]:.3f})",
         f"{result['all']['area']:.3f}, {percent(result['all']['accuracy'])}",
         ", ".join(percent(row["accuracy"]) for row in result["pruned"].values()),
+        ", ".join(f"{row['area']:.3f}" for row in result["pruned"].values()),
         f"{clamp['unit']:.4f}; {np.median(others):.4f}, at most {others[-1]:.4f}",
     ]

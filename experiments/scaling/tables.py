@@ -55,25 +55,27 @@ def parameters() -> str:
 
 
 def answer() -> str:
-    """Say which constants are enough: the null model leads."""
+    """Say which constants are enough, and what each model is for."""
     result = read_result("scaling", "published")
-    null = result["rivals"][0]
+    null, beyond = result["rivals"][0], result["extrapolation"]
     return f"""\
 **Answer.** Four constants without any physics, an efficiency for one node and one for each curve. They fit all fifteen published points within
-{null["worst_by_minimax"]:.2%}, if the worst error is made least (within {null["worst"]:.1%} by least squares). As many constants with physics, three bandwidths and one overhead, fit
-them within {result["worst_by_minimax"]:.2%} ({result["worst_error"]:.1%}). So the fit is no evidence for bandwidths. The performance model is for what the null model cannot
-say: fitted to 8 to 32 GPUs alone, it predicts 64 and 128 to a few per cent, and it can be asked about another cluster. The size of the model matters little."""  # noqa: E501
+{null["worst_by_minimax"]:.2%}, if the worst error is made least (by least squares within {null["worst"]:.1%}, rms {null["rms"]:.2%}). As many constants with physics, three bandwidths and one
+overhead, fit them within {result["worst_by_minimax"]:.2%} ({result["worst_error"]:.1%}, rms {result["rms_error"]:.2%}). Fitted to 8 to 32 GPUs alone, both predict 64 and 128: within {beyond["null"]["worst_beyond"]:.1%} and {beyond["worst_beyond"]:.1%}.
+So the points are no evidence for bandwidths. The performance model is for what the null model cannot say: what another cluster would do. The size of the model matters little."""  # noqa: E501
 
 
 def beyond() -> str:
-    """Return the errors at more GPUs than those that the model was fitted on."""
+    """Return the errors at more GPUs than those that each model was fitted on."""
     result = read_result("scaling", "published")
-    fitted_on = result["extrapolation"]["fitted_on"]
+    short = result["extrapolation"]
+    fitted_on, null = short["fitted_on"], short["null"]["errors_beyond"]
     rows = [
-        [words(name), *(f"{error:+.1%}" for error in errors)]
-        for name, errors in result["extrapolation"]["errors_beyond"].items()
+        [words(name), *(f"{error:+.1%}" for error in (*errors, *null[name]))]
+        for name, errors in short["errors_beyond"].items()
     ]
     others = [str(count) for count in result["gpus"] if count not in fitted_on]
+    others += [f"null model: {count}" for count in others]
     return markdown([f"fitted on {', '.join(map(str, fitted_on))} GPUs: error at", *others], rows)
 
 
@@ -112,11 +114,12 @@ def rivals() -> str:
             str(row["fitted"]),
             str(row["chosen_for_a_curve"]),
             f"{row['worst']:.1%}",
+            f"{row['rms']:.2%}" if "rms" in row else "",
             row.get("note", ""),
         ]
         for row in read_result("scaling", "published")["rivals"]
     ]
-    return markdown(["model", "fitted", "chosen for a curve", "worst error", ""], rows)
+    return markdown(["model", "fitted", "chosen for a curve", "worst error", "rms", ""], rows)
 
 
 def plans() -> str:

@@ -201,15 +201,13 @@ def learn(
         after=after[0] == right,
         losses=-np.log(np.column_stack(chances).clip(_LEAST)),
         left_out=corrections.left_out,
-        surplus=_surplus(before[1], right) if head.is_binary else None,
+        surplus=_surplus(head, rows, right / (len(names) - 1)) if head.is_binary else None,
     )
 
 
-def _surplus(chances: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return `sentiment` minus that of the right answers; chances: [N, answers]."""
-    negative, positive = chances[:, 0], chances[:, -1]
-    sentiment = (positive - negative) / (positive + negative).clip(_LEAST)  # surely neutral: 0
-    return np.asarray(sentiment - (2 * right / (chances.shape[1] - 1) - 1))
+def _surplus(head: Head, rows: "_Rows", right: np.ndarray) -> np.ndarray:
+    """Return `sentiment` minus that of the right answers; right: 0, one half (neutral) or 1 [N]."""
+    return 2 * (head.probabilities(rows.features, rows.texts) - right)
 
 
 def _prepared(head: Head) -> Head:

@@ -24,6 +24,7 @@ ETHERNET, SMALL_FABRIC, LARGE_FABRIC, OVERHEAD = (
 )
 AS_IN_2018 = Synchronisation()  # one piece in fp16 after backward, as their code has it
 STARTS = {ETHERNET: 1e9, SMALL_FABRIC: 3e9, LARGE_FABRIC: 1e10, OVERHEAD: 0.02}
+EFFICIENCIES = dict.fromkeys(("one_node", *puri.SCALING), 0.9)  # where the null model's fit starts
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,28 @@ def reading_deviations() -> np.ndarray:
     return puri.READING_ERROR / np.array(list(chain(*puri.SCALING.values())))
 
 
+def without_physics(values: Values) -> Curves:
+    """Return all curves of the null model: an efficiency for one node, one for each curve."""
+    return {
+        name: [count * values["one_node" if count == 8 else name] for count in puri.GPUS]
+        for name in puri.SCALING
+    }
+
+
 def extrapolation() -> dict[str, Any]:
-    """Fit to 8, 16 and 32 GPUs; return the errors at 64 and 128."""
-    short = fit_model(points=EXTRAPOLATED_FROM)
-    curves = predict(short.values, Constants())
-    beyond = {name: errors[EXTRAPOLATED_FROM:] for name, errors in errors_of(curves).items()}
+    """Fit to 8, 16 and 32 GPUs; return the errors at 64 and 128, also those of the null model."""
     return {
         "fitted_on": list(puri.GPUS[:EXTRAPOLATED_FROM]),
+        **_extrapolated(partial(predict, constants=Constants()), STARTS),
+        "null": _extrapolated(without_physics, EFFICIENCIES),
+    }
+
+
+def _extrapolated(predicting: Predict, starts: Values) -> dict[str, Any]:
+    short = fit_curves(predicting, starts, points=EXTRAPOLATED_FROM)
+    curves = predicting(short.values)
+    beyond = {name: errors[EXTRAPOLATED_FROM:] for name, errors in errors_of(curves).items()}
+    return {
         "parameters": short.values,
         "predicted": curves,
         "errors_beyond": beyond,

@@ -7,6 +7,7 @@ from experiments.scaling.least_squares import Fit, Values
 
 from . import puri
 from .explanation import (
+    EFFICIENCIES,
     LARGE_FABRIC,
     OVERHEAD,
     SMALL_FABRIC,
@@ -18,6 +19,7 @@ from .explanation import (
     fit_curves,
     fit_model,
     predict,
+    without_physics,
 )
 
 FOUR_UNITS = ("ethernet_4096", "infiniband_4096")
@@ -30,7 +32,7 @@ ONE_FABRIC = {name: start for name, start in STARTS.items() if name != LARGE_FAB
 def rivals() -> list[dict[str, Any]]:
     """Return the fit of each other model."""
     return [
-        without_physics(),
+        null_model(),
         nothing_fitted("their text", puri.HOURS_BY_TEXT),
         nothing_fitted("their figure", puri.HOURS_BY_FIGURE),
         described(
@@ -119,22 +121,14 @@ def fit_with(cost: str, start: float) -> Fit:
     return fit_curves(lambda values: predict(values, BASE, **{cost: values[cost]}), starts)
 
 
-def without_physics() -> dict[str, Any]:
+def null_model() -> dict[str, Any]:
     """Fit an efficiency for one node, and one for each curve over several nodes; nothing else."""
-
-    def predicting(values: Values) -> Curves:
-        return {
-            name: [count * values["one_node" if count == 8 else name] for count in puri.GPUS]
-            for name in puri.SCALING
-        }
-
-    starts = dict.fromkeys(("one_node", *puri.SCALING), 0.9)
     note = "the null model: no bandwidth, no bytes, no computing time"
     return described(
         "an efficiency for one node, one for each curve",
-        fit_curves(predicting, starts),
+        fit_curves(without_physics, EFFICIENCIES),
         note,
-        worst_by_minimax=fit_curves(predicting, starts, minimax=True).worst,
+        worst_by_minimax=fit_curves(without_physics, EFFICIENCIES, minimax=True).worst,
     )
 
 

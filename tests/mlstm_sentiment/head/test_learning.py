@@ -27,10 +27,12 @@ def stars(ngrams=None):
     )
 
 
+THRESHOLD_AND_NEUTRAL = "stars, neutral and a threshold"
 HEADS = {
     "two classes": regression(WEIGHTS[0], 0.25),
     "two classes and a threshold": regression(WEIGHTS[0]).with_threshold(0.3),
     "stars and neutral": stars(),
+    THRESHOLD_AND_NEUTRAL: stars().with_threshold(0.9),
     "n-grams": stars(bag_of_ngrams(np.arange(-48, 49), 0.01)),
     "three classes": regression(WEIGHTS, np.zeros(3), ("a", "b", "c"), 4),
     "softmax": regression(WEIGHTS, np.zeros(3), ("a", "b", "c"), 4, link=Softmax()),
@@ -117,7 +119,7 @@ def test_few_rows_change_little_of_what_is_known():
     assert (after == said[30:]).mean() > 0.9
 
 
-@pytest.mark.parametrize("name", ["two classes", "stars and neutral"])
+@pytest.mark.parametrize("name", ["two classes", "stars and neutral", THRESHOLD_AND_NEUTRAL])
 def test_the_offset_is_how_far_a_mean_of_sentiment_is_off(name):
     head = HEADS[name]
     features, texts, corrections, _ = drawn(head, 1000)
