@@ -14,6 +14,7 @@ from training.runs.run_directory import PretrainingDirectory, read_rows
 from .options import RunConfig, RunOptions, changed_keys, with_lanes
 
 _MAY_CHANGE_ON_RESUME = {
+    "model.backend",
     "data.corpus",  # its path; digests in the checkpoints check that the corpus is the same
     "train.steps",
     "train.epochs",

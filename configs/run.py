@@ -161,8 +161,9 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     )
     checkpoints.check_corpus(world)  # first: the vocabulary's error would hide this one
     config = _with_corpus(config, corpus, is_new=resumption is None)
-    # Paths may differ. Initial weights are compared after loading.
+    # Paths may differ. Initial weights are compared after loading; the main rank reads the probe.
     paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
+    paths |= dict.fromkeys(("evaluate.probe_train", "evaluate.probe_val"))
     check_same(world, flatten(config) | paths)
     begins = resumption is None or resumption.done == 0
     return ResolvedRun(
@@ -278,4 +279,9 @@ def _check_new(config: RunConfig) -> None:
         raise InputError(
             f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
             "leave it out: the cooldown takes the last steps of the run"
+        )
+    if optim.warmup + (optim.cooldown or 0) > 1:
+        raise InputError(
+            "optim.warmup and optim.cooldown are together more than the whole run, which would "
+            "never reach its learning rate; lower one of them"
         )

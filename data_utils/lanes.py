@@ -340,7 +340,7 @@ class TextClock:
     text: float = 1.0  # characters of an epoch
 
     def steps(self, epochs: float) -> int:
-        """Return the steps that read so many epochs, at least one; the last may read less."""
+        """Return the steps that read so many epochs; the last may read on into another one."""
         whole = min(int(epochs), _COUNTED)
         windows: float = sum(map(self.windows.windows_of, range(whole)))
         if whole == _COUNTED:

@@ -136,7 +136,8 @@ class BestModelWriter:
         """
         world, progress = self.trainer.world, self.trainer.progress
         if progress.best_bits_per_character is None:
-            self.evaluate()
+            if self.verdict is None:  # else the last row has scored these weights
+                self.evaluate()
             if not self.valid.reviews:
                 recent = progress.recent_bits
                 self.verdict = self.baselines.verdict(recent[-1]) if recent else None

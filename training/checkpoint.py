@@ -158,19 +158,25 @@ class Checkpoints(CheckpointStore):
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
 
-    def go_back(self, trainer: Trainer) -> int:
-        """After a spike, restore the newest checkpoint and skip the windows since.
+    def go_back(self, trainer: Trainer, row_step: int) -> int:
+        """After a row with a spike, restore the newest checkpoint before it; skip windows since.
 
-        Returns how many; 0 without a checkpoint, or unless train.on_spike is rollback. All ranks
-        call it together. Raises Diverged, on every rank, if the loss spikes again and again after
-        the same checkpoint.
+        row_step: the step at which the row before ended. Returns how many windows; 0 without a
+        checkpoint, or unless train.on_spike is rollback. A checkpoint within the row is taken only
+        where there is no older one. The best score stays: its model is still there. All ranks call
+        it together. Raises Diverged, on every rank, if the loss spikes again and again after the
+        same checkpoint.
         """
         if trainer.on_spike != "rollback":
             return 0
         self.wait()
-        window = trainer.window
-        if not self.restore(trainer):
+        window, best = trainer.window, trainer.progress.best_bits_per_character
+        if not self.restore(trainer, at_most=row_step):
             return 0
+        trainer.progress.best_bits_per_character = best
+        trainer.begin_line()
+        if trainer.progress.step > row_step:  # its sums may have the spike
+            trainer.begin_row()
         self._returns[trainer.progress.step] += 1
         if self._returns[trainer.progress.step] > _MOST_RETURNS:
             raise trainer.diverged(f"the loss has spiked {_MOST_RETURNS + 1} times", "after")
@@ -211,14 +217,14 @@ class Checkpoints(CheckpointStore):
             )
         return content, path
 
-    def restore(self, trainer: Trainer) -> bool:
-        """Load the newest checkpoint into the trainer, on every rank.
+    def restore(self, trainer: Trainer, at_most: int | None = None) -> bool:
+        """Load the newest checkpoint into the trainer, on every rank; at_most: see `newest_step`.
 
         Returns False, and loads nothing, if the run ended before its first checkpoint: it then
         starts over. Raises InputError, on every rank, if a part of the checkpoint does not fit the
         model or the config.
         """
-        step = int(run_on_main(trainer.world, lambda: newest_step(self.folder)))
+        step = int(run_on_main(trainer.world, lambda: newest_step(self.folder, at_most)))
         if not step:
             return False
         from .restoring import check_fits, restore_trainer  # only for runs that continue

@@ -12,6 +12,7 @@ from mlstm_sentiment.text.split import Split
 
 RECENT_ROWS = 8  # of metrics, with which the next one is compared
 _FEWEST_ROWS = 4  # before a row can be a spike
+_DIVERGED = 1.1  # times the bits of uniform bytes: an untrained network is a little above these
 _SPIKE = 0.1  # a spike is above the median of recent rows by more than this fraction
 _CHANCE_BITS = 20.0  # and by more than this, divided by the square root of its characters
 _LEVEL_BITS = 2e-3  # a smaller change over the last tenth of a run is none
@@ -23,7 +24,7 @@ _KEY = {kind: f"{kind}_bits_per_character" for kind in ("valid", "train")}  # of
 class Verdict(NamedTuple):
     """What a loss is worse than."""
 
-    diverged: bool  # whether it is above that of uniform bytes
+    diverged: bool  # whether it is far above that of uniform bytes
     text: str
 
 
@@ -51,7 +52,8 @@ class Baselines:
     def verdict(self, bits: float) -> Verdict | None:
         """Return what a loss is worse than; None if it is better than unigrams."""
         if bits > self.uniform:
-            return Verdict(True, f"worse than uniform bytes ({self.uniform:g} bits)")
+            diverged = bits > _DIVERGED * self.uniform
+            return Verdict(diverged, f"worse than uniform bytes ({self.uniform:g} bits)")
         if not bits < self.unigrams:
             return Verdict(False, f"worse than unigrams ({self.unigrams:.4f} bits)")
         return None

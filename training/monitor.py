@@ -151,9 +151,10 @@ class MetricRows:
 
         Returns whether the training goes on from there; the closed row is then not written.
         """
-        if "spike_bits" not in row or not (skipped := self.checkpoints.go_back(self.trainer)):
+        if "spike_bits" not in row:
             return False
-        self.best_model.forget_lost_model()
+        if not (skipped := self.checkpoints.go_back(self.trainer, self.log.last_step)):
+            return False
         self.meter.prefetcher.extend(skipped)
         self.log.go_back(self.trainer.progress.step, row)
         return True

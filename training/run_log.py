@@ -93,6 +93,7 @@ class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
+    `last_step` is that of the last row.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
@@ -103,7 +104,8 @@ class RunLog:
 
     def _open(self, first_step: int) -> None:
         metrics = self._run.metrics
-        run_on_main(self._world, lambda: keep_rows(metrics, first_step))
+        # Of the rows, on every rank.
+        self.last_step = int(run_on_main(self._world, lambda: keep_rows(metrics, first_step)))
         if not self.enabled:
             return
         self._rows = RowWriter(metrics)
@@ -143,6 +145,7 @@ class RunLog:
 
     def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
         """Write a row, and print its line, which covers the steps since the previous line."""
+        self.last_step = row["step"]
         if not self.enabled:
             return
         self._rows.write(row)

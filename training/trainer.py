@@ -379,13 +379,23 @@ class Trainer:
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
         nats, characters = self._sum_over_ranks(self.line_nats), max(self.line_characters, 1)
-        self.line_nats.zero_()
-        self.line_characters = 0
+        self.begin_line()
         return {
             "step": self.progress.step,
             "train_bits_per_character": nats / characters / math.log(2),
             "learning_rate": self.schedule.rate(self.progress.step - 1),
         }
+
+    def begin_line(self) -> None:
+        """Forget the losses since the last line on the console."""
+        self.line_nats.zero_()
+        self.line_characters = 0
+
+    def begin_row(self) -> None:
+        """Forget the losses since the last row of metrics; the next row begins at this step."""
+        self.progress.row_characters = 0
+        self.nats.zero_()
+        self.overflows.zero_()
 
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
@@ -417,9 +427,7 @@ class Trainer:
         if self.scaler.is_enabled():
             row["loss_scale"] = self.scaler.get_scale()
             row["overflows"] = int(self.overflows)
-        progress.row_characters = 0
-        self.nats.zero_()
-        self.overflows.zero_()
+        self.begin_row()
         return row
 
     def load_lanes(self, state: State, first: int = 0) -> None:

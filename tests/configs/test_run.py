@@ -302,6 +302,11 @@ def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     ("text", "words", "message"),
     [
         ("[optim]\ncooldown = 0.5\ncooldown_from = 10", (), r"cooldown_from is 10, which"),
+        (
+            "[optim]\nwarmup = 0.5\ncooldown = 0.6",
+            (),
+            r"more than the whole run, which would never",
+        ),
         ("[parallel]\nbucket_cap_mb = 1.0", ("--parallel.flat", "True"), r"in one piece"),
         ("[parallel]\nbucket_cap_mb = 1.0", ("--parallel.combine", "adasum"), r"in one piece"),
         ('[data]\nshuffle = "shards"', (), r"data\.shuffle is shards, but a new run .* even;"),
@@ -320,6 +325,12 @@ def test_another_setting_is_refused_with_all_that_may_change(folder):
     with pytest.raises(InputError, match=r"may change only .*train\.epochs") as refused:
         resolved(folder, *RESUME, "--optim.lr", "1e-5", "--data.lanes", "6")
     assert "cannot change data.lanes, optim.lr;" in str(refused.value)
+
+
+def test_a_run_may_go_on_with_another_implementation(folder):
+    add_checkpoint(folder, 30)
+    backend = resolved(folder, *RESUME, "--model.backend", "torch").config.model.backend
+    assert backend == "torch"
 
 
 def test_only_a_checkpoint_knows_its_corpus(folder):

@@ -85,8 +85,12 @@ def test_no_thread_of_gloo_outlives_the_world(way):
 def test_ranks_on_unlike_hardware_agree_and_say_so(alone, tmp_path):
     """A new split of the lanes within the run changes only which rank computes them."""
     settings = {"train.precision": "auto", "parallel.shares": "measured"}
+    probe = tmp_path / "probe.csv"  # only the main rank reads it
+    probe.write_text("text,label\n" + "good,1\nbad,0\n" * 4)
+    settings |= dict.fromkeys(("evaluate.probe_train", "evaluate.probe_val"), probe)
     command = small_run(tmp_path / "run", STEPS, **settings)[1:]
-    first, second = run_ranks(2, "-m", "tests.ranks.unlike", *command)
+    elsewhere = ["--evaluate.probe-train", "elsewhere.csv"]
+    first, second = run_ranks(2, "-m", "tests.ranks.unlike", *command, last=elsewhere)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
     assert "8 lanes on 2 x cpu, float32" in first.stdout

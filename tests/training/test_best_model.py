@@ -10,7 +10,7 @@ import torch
 
 from data_utils.corpus import Corpus, open_corpus
 from mlstm_sentiment.engine.scoring import score_split
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING, InputError
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import Split
 from mlstm_sentiment.text.tokenizer import BYTES
@@ -179,6 +179,14 @@ def test_a_score_that_is_not_finite_is_no_best_one(writer_of_scores, score):
         writer.evaluate()
     assert trainer.progress.best_bits_per_character is None
     assert not writer.directory.model.exists()
+
+
+def test_a_run_without_a_good_model_scores_its_last_weights_once(writer_of_scores, capsys):
+    writer = writer_of_scores(7.0)  # a second score would be missing
+    writer.baselines = Baselines(unigrams=4.5)
+    writer.evaluate()
+    assert writer.finish() == NOTHING_WORTH_KEEPING
+    assert "no model: the last one is worse than" in capsys.readouterr().out
 
 
 def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writer, tmp_path):

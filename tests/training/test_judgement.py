@@ -35,6 +35,7 @@ def test_unigrams_are_counted_in_one_split_and_scored_on_another_per_byte(subwor
         (4.5, (False, "worse than unigrams (4.5000 bits)")),
         (8.0, (False, "worse than unigrams (4.5000 bits)")),
         (37.7, (True, "worse than uniform bytes (8 bits)")),
+        (8.1, (False, "worse than uniform bytes (8 bits)")),  # a network that has not learned yet
         (float("nan"), (False, "worse than unigrams (4.5000 bits)")),
     ],
 )
@@ -107,18 +108,30 @@ def spiky(tmp_path_factory):
     return folder / "corpus"
 
 
-def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiky, tmp_path):
+@pytest.fixture(scope="module")
+def spiked(spiky, tmp_path_factory):
+    """The settings of a run with a spike, a row every four steps, and its rows."""
     settings = {"data.corpus": spiky, "optim.lr": 0.03, "data.window": 64, "checkpoint.keep": 99}
     settings["evaluate.every_steps"] = 1000  # it judges rows of training
-    reported = done(run(*small_run(tmp_path / "report", 120, **settings)))
-    rows = rows_of(tmp_path / "report")
-    first = next(row["step"] for row in rows if "spike_bits" in row)
+    folder = tmp_path_factory.mktemp("report") / "run"
+    reported = done(run(*small_run(folder, 120, **settings)))
     assert "SPIKE: +" in reported.stdout
+    rows = rows_of(folder)
     assert not any("skipped_windows" in row for row in rows)
+    return settings, rows
 
-    settings["train.on_spike"] = "rollback"
+
+@pytest.mark.parametrize("within", [False, True])
+def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiked, tmp_path, within):
+    """To a checkpoint before the row that spiked, not to one within it."""
+    settings, rows = spiked
+    first = next(row["step"] for row in rows if "spike_bits" in row)
+    every = 6
+    if within:
+        every = next(n for n in range(5, 20) if (first - 1) // n * n > first - 4)
+    settings = settings | {"train.on_spike": "rollback", "checkpoint.every_steps": every}
     process = done(run(*small_run(tmp_path / "run", 120, **settings)))
-    saved = (first - 1) // 6 * 6
+    saved = (first - 4) // every * every
     assert f"back to step {saved}, and past its windows" in process.stdout
     back = rows_of(tmp_path / "run")
     assert [row["step"] for row in back] == [row["step"] for row in rows]
@@ -129,7 +142,7 @@ def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiky, tmp_path):
 
     shutil.copytree(tmp_path / "run", tmp_path / "cut")
     for checkpoint in (tmp_path / "cut/checkpoint").iterdir():
-        if checkpoint.name > "step-00000012":
+        if checkpoint.name > f"step-{2 * every:08}":
             shutil.rmtree(checkpoint)
     done(run("main.py", "--resume", tmp_path / "cut"))
     assert rows_of(tmp_path / "cut") == back

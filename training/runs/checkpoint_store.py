@@ -120,9 +120,14 @@ def optimizer_file(group: int = 0) -> str:
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
-def newest_step(checkpoints: Path) -> int:
-    """Return the step of the newest checkpoint in a folder; 0 without one."""
-    return max(map(step_of, step_folders(checkpoints)), default=0)
+def newest_step(checkpoints: Path, at_most: int | None = None) -> int:
+    """Return the step of the newest checkpoint in a folder; 0 without one.
+
+    at_most: the latest step wanted. If all are later, it is the oldest.
+    """
+    steps = [step_of(folder) for folder in step_folders(checkpoints)]
+    early = [step for step in steps if at_most is None or step <= at_most]
+    return max(early or steps[:1], default=0)
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
