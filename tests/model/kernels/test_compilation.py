@@ -26,13 +26,13 @@ of_torch = openmp()
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.kernels.cpp.mlstm import runs_compiled
 from model.kernels.reference.mlstm import reference_mlstm
-from model.layers.recurrence import fused_mlstm
+from model.layers.recurrence import recur
 from model.state import State
 from model.kernels.window import RecurrentWeights, RecurrenceInput
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
 window = RecurrenceInput(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
-fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
+fused, exact = recur("auto", window)[0], reference_mlstm(window)[0]
 assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
 assert openmp() == of_torch  # threads of another one would poll beside torch's
 print(runs_compiled(w_mh))
