@@ -198,7 +198,7 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     elif damage == "another library":
         source = tmp_path / "planted.cpp"
         source.write_text("int planted() { return 2; }")
-        compiler = compilation._compiler()
+        compiler = compiled_code.CXX.command()
         subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", library], check=True)
     else:
         digest.write_text("0" * 64)
@@ -225,7 +225,7 @@ def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
         assert compilation.load(compilation.Build(source, ())).one() == one
     for nothing in ("", "  ", 'g++ "'):
         monkeypatch.setenv("CXX", nothing)
-        assert len(compilation._compiler()) == 1
+        assert len(compiled_code.CXX.command()) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
