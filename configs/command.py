@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from mlstm_sentiment.bounds import check_unset
 from mlstm_sentiment.commands import program
-from mlstm_sentiment.commands.parser import Parser, parse, parse_one_of
+from mlstm_sentiment.commands.parser import parse, parse_one_of
 from mlstm_sentiment.commands.program import prepare_output, report, say
 from model.kernels.cores import own_process
 from training.parallel.launcher import report_failure
@@ -16,7 +16,6 @@ __all__ = [
     "prepare_output",
     "report",
     "run",
-    "run_plain",
     "say",
 ]
 
@@ -28,13 +27,3 @@ def run(command: Callable[[], int | None]) -> None:
     """
     own_process()
     program.run(command, failed=report_failure)
-
-
-def run_plain(command: Callable[[], int | None], doc: str | None) -> None:
-    """Run a command without options: --help prints its docstring; other arguments are refused."""
-
-    def parse_and_run() -> int | None:
-        Parser(description=doc).parse_args()
-        return command()
-
-    run(parse_and_run)

@@ -220,16 +220,13 @@ def _warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
             log.warning("%s: has no text of %s", place, ", ".join(map(repr, absent[:SHOWN])))
 
 
-def held_out_rows(
-    count: int, fraction: float, seed: int, *, shuffled: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows to learn from and those held out, int64; in order unless `shuffled`."""
+def held_out_rows(count: int, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows to learn from and those held out, int64, in order."""
     if not 0 < fraction < 1:
         raise InputError(f"the fraction held out is {fraction}; it must be between 0 and 1")
     out = max(round(count * fraction), 1)
     order = np.random.default_rng(seed).permutation(count)
-    rest, chosen = order[out:], order[:out]
-    return (rest, chosen) if shuffled else (np.sort(rest), np.sort(chosen))
+    return np.sort(order[out:]), np.sort(order[:out])
 
 
 def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from configs import command
 from experiments.results import EXPERIMENTS, NotMeasured, collect
+from mlstm_sentiment.commands.parser import Parser
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_atomically
 
@@ -30,6 +31,7 @@ DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncomm
 
 
 def main() -> None:
+    Parser(description=__doc__).parse_args()
     for name in collect():
         print(f"{name}: moved into results.json")
     for path in pages():
@@ -119,4 +121,4 @@ def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 if __name__ == "__main__":
     # The tables raise the NotMeasured of the imported module, which is another one here.
-    command.run_plain(importlib.import_module("experiments.tables").main, __doc__)
+    command.run(importlib.import_module("experiments.tables").main)

@@ -17,7 +17,6 @@ from .workload import PRECISION_BYTES, MemoryModel, Workload
 _HOUR = 3600.0
 HEADROOM = 0.1  # fraction of a GPU's memory to leave free
 _FORWARD = 2  # operations per weight and token of a forward pass
-_TRAINING = 6  # of forward, backward and weight gradients
 # Kernels of a byte in model/kernels/triton/window.py, each of which needs the one before: two
 # products and two others, forward and backward.
 LAUNCHES = 8
@@ -122,16 +121,6 @@ class Plan:
     def update_seconds(self, pool: NodePool) -> float:
         """Return the seconds of a step's update on a GPU of a pool."""
         return self.workload.update_seconds(self._rate(pool), _memory_speed(pool))
-
-    def recurrence_seconds(
-        self, pool: NodePool, lanes: float, *, forward_only: bool = False
-    ) -> float:
-        """Return the seconds of a window's recurrence alone, without loss and update."""
-        weights = self.workload.recurrent_weights
-        if forward_only:
-            products = _FORWARD * weights * lanes * self.run.data.window
-            return products / self._rate(pool, forward=True)
-        return self._seconds(pool, lanes, _TRAINING * weights)
 
     def _seconds(self, pool: NodePool, lanes: float, operations_per_token: float) -> float:
         """Return max(products, reading) + launches x latency, over a window of some lanes."""

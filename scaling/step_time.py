@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 from mlstm_sentiment.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
 
 Ring = Literal["gpus", "nodes"]
-RINGS = ("gpus", "nodes")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,10 +73,6 @@ class Workload:
             self.parameters * _UPDATE_BYTES / bytes_per_second
         )
 
-    def computing_seconds(self, tokens: float, operations_per_second: float) -> float:
-        """Return the seconds of forward and backward over so many tokens at a sustained rate."""
-        return tokens * self.operations_per_token / operations_per_second
-
 
 @dataclass(frozen=True)
 class Memory:

@@ -30,13 +30,11 @@ class Options:
     """Release of the Amazon reviews. Default: 2014, on which the papers trained."""
     output: Path = Path("data")
     """Folder in which to make the data set's own folder."""
-    mirror: str | None = None
-    """Address of another folder with the same files, in case the known address is dead."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    dataset = find_dataset(options.name, options.release, options.mirror)
+    dataset = find_dataset(options.name, options.release)
     folder = options.output / dataset.name
     print(f"{options.name} from {dataset.files[0].url}\n{dataset.terms}\nMore: {dataset.page}")
     for path in download_dataset(dataset, folder):

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from data_utils.labelled import LabelledSet
 
@@ -20,20 +21,6 @@ class Baseline:
     features: Callable[[], Any]  # a vectorizer, not fitted yet
     regression: Callable[[float], Any]  # makes an unfitted model for two classes from C
     grid: tuple[float, ...]  # values of C
-
-
-@dataclass(frozen=True)
-class _FittedBaseline:
-    features: Any
-    regression: Any  # OneVsRestClassifier if there are more than two classes
-    c: float
-    vals: dict[float, float]  # accuracy on val by C
-
-    def choices(self, texts: list[str]) -> np.ndarray:
-        return self.regression.predict(self.features.transform(texts))
-
-    def probabilities(self, texts: list[str]) -> np.ndarray:
-        return self.regression.predict_proba(self.features.transform(texts))
 
 
 def majority_accuracy(train: LabelledSet, test: LabelledSet) -> float:
@@ -57,22 +44,21 @@ def baseline_choices(
     """
     if not any(map(bag_of_words().build_analyzer(), train.texts)):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())
-    return fit_baseline(baseline, train, val).choices(test.texts)
+    return fit_baseline(baseline, train, val).predict(test.texts)
 
 
-def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> _FittedBaseline:
-    """Return a baseline fitted to train with the C that is best on val; the smallest wins ties."""
+def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> Pipeline:
+    """Return a baseline fitted to train with the C that is best on val; the smallest wins ties.
+
+    It ends with a OneVsRestClassifier if there are more than two classes.
+    """
     features = baseline.features()
     training = features.fit_transform(train.texts), train.labels
     held_out = features.transform(val.texts), val.labels
     more = len(train.classes) > 2
-    fits = {}
-    for c in baseline.grid:
-        regression = baseline.regression(c)
-        fits[c] = (OneVsRestClassifier(regression) if more else regression).fit(*training)
-    vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
-    best = max(vals, key=vals.__getitem__)
-    return _FittedBaseline(features, fits[best], best, vals)
+    regressions = map(baseline.regression, baseline.grid)
+    fits = [(OneVsRestClassifier(each) if more else each).fit(*training) for each in regressions]
+    return make_pipeline(features, max(fits, key=lambda fit: fit.score(*held_out)))
 
 
 def bag_of_words() -> TfidfVectorizer:

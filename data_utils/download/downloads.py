@@ -74,7 +74,7 @@ def _download(file: RemoteFile, path: Path, page: str) -> Path:
     except RequestException as error:
         raise InputError(
             f"{file.url}: {_cause(error)}; run the command again; if the address is dead, find the "
-            f"file from {page} and name its folder with --mirror, or save it as {path} yourself"
+            f"file from {page} and save it as {path} yourself"
         ) from error
     return path
 

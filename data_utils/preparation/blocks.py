@@ -52,7 +52,7 @@ class Request:
     strict: bool
     documents: bool  # a text file is one review, not one per line
     digests: bool  # whether to compute digests, which find duplicates
-    block_bytes: int = BLOCK_BYTES  # size of a block; a review's place depends on it
+    block_bytes: int  # size of a block; a review's place depends on it
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from mlstm_sentiment.bounds import SAVED, Argument
+from mlstm_sentiment.bounds import Argument, NonNegativeInt
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import (
     foreign_files,
@@ -63,15 +63,10 @@ from ..corpus import (
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
-from .runs import SORTED_BYTES, Run, encode, find_repeats, holds_reviews, merge, total_report
-from .vocabulary import (
-    TOKENIZED_BYTES,
-    TrainText,
-    VocabularyConfig,
-    make_tokenizer,
-    tokenize,
-)
+from .runs import Run, encode, find_repeats, holds_reviews, merge, total_report
+from .vocabulary import TrainText, VocabularyConfig, make_tokenizer, tokenize
 
+_COMPARED = 4_000_000  # reviews whose digests are compared at a time, to find duplicates
 _TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
 _TRAINING_LOG = "training.log"  # of the vocabulary's trainer
 _REQUEST_FILE = ".mlstm_sentiment.request"  # in a corpus: the digest of what it is made of
@@ -86,23 +81,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PieceSizes:
-    """How much is processed at a time, which limits the memory in use.
-
-    Only block_bytes changes the result: the order of a shuffled corpus depends on it.
-    """
-
-    block_bytes: int = BLOCK_BYTES
-    """Bytes of an input that are read at a time, decompressed."""
-    sorted_bytes: int = SORTED_BYTES
-    """Bytes of text that are sorted at a time."""
-    tokenized_bytes: int = TOKENIZED_BYTES
-    """Bytes of text that are encoded with a vocabulary at a time."""
-    digests: int = 4_000_000
-    """Reviews whose digests are compared at a time, to find duplicates."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Preparation(VocabularyConfig):
     """How a corpus is made from its inputs."""
 
@@ -110,7 +88,7 @@ class Preparation(VocabularyConfig):
     table: TableOptions = field(default_factory=TableOptions)
     split: Annotated[tuple[float, ...], Argument(separator=",", metavar="A,B,C")] = (1000, 1, 1)
     """Proportions of train, valid and test, as in 1000,1,1."""
-    seed: int = 0
+    seed: NonNegativeInt = 0
     """Seed of the reviews' order."""
     text_profile: str = "openai"
     """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which this leaves
@@ -124,11 +102,9 @@ class Preparation(VocabularyConfig):
     """Of reviews that are equal byte for byte, keep only the first."""
     keep_order: bool = False
     """Keep the reviews in the order of the input, as Puri et al.'s code did before it split."""
-    pieces: Annotated[PieceSizes, SAVED] = field(default_factory=PieceSizes)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_seed(self.seed)
         finite = math.isfinite(sum(self.split))
         if (
             len(self.split) != len(SPLITS)
@@ -149,14 +125,8 @@ class Preparation(VocabularyConfig):
             self.strict,
             self.documents,
             self.deduplicate,
-            self.pieces.block_bytes,
+            BLOCK_BYTES,
         )
-
-
-def check_seed(seed: int) -> None:
-    """Raise InputError unless a seed is from 0 to 2^63 - 1."""
-    if not 0 <= seed < 2**63:
-        raise InputError(f"--seed {seed}: it must be between 0 and 2^63")
 
 
 def prepare_corpus(
@@ -203,7 +173,7 @@ def _digest_of(sources: Sequence[Input], output: Path, preparation: Preparation)
     settings = [repr(getattr(preparation, item.name)) for item in fields(Preparation)]
     borrowed = preparation.borrowed
     vocabulary = [] if borrowed is None else [borrowed.describe()]
-    content = json.dumps([output.name, read, settings, *vocabulary])
+    content = json.dumps([output.name, read, BLOCK_BYTES, settings, *vocabulary])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
@@ -268,8 +238,7 @@ def _prepare(
         if text != partial:
             train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
             tokenizer = make_tokenizer(preparation, train, preparation.seed, text / _TRAINING_LOG)
-            stretch_bytes = preparation.pieces.tokenized_bytes
-            sizes = tokenize(text, sizes, tokenizer, partial, workers, stretch_bytes)
+            sizes = tokenize(text, sizes, tokenizer, partial, workers)
             save_tokenizer(partial, tokenizer)
     except InputError:
         if holds_reviews(blocks):
@@ -297,7 +266,7 @@ def _sort(
     log.info(report.summary())
     reviews, duplicates, repeats = sum(run.report["reviews"] for run in runs), 0, None
     if preparation.deduplicate:
-        repeats = find_repeats(runs, preparation.pieces.digests)
+        repeats = find_repeats(runs, _COMPARED)
         duplicates = sum(int(each.sum()) for each in repeats)
         log.info("%s duplicates left out", f"{duplicates:,}")
     sizes = merge(
@@ -306,7 +275,6 @@ def _sort(
         _split_counts(reviews - duplicates, preparation.split),
         shuffled=not preparation.keep_order,
         repeats=repeats,
-        stretch_bytes=preparation.pieces.sorted_bytes,
     )
     return sizes, {**vars(report), "duplicates": duplicates}
 

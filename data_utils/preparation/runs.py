@@ -32,7 +32,7 @@ from .processes import map_in_order
 
 _INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
 REPORT, DATA, ENTRIES = ".json", ".bin", ".index"
-SORTED_BYTES = 24 << 20  # of a stretch, about; sorting takes several times as much memory
+_SORTED_BYTES = 24 << 20  # of a stretch, about; sorting takes several times as much memory
 
 
 class Run(NamedTuple):
@@ -217,12 +217,11 @@ def merge(
     *,
     shuffled: bool,
     repeats: Sequence[np.ndarray] | None = None,
-    stretch_bytes: int = SORTED_BYTES,
 ) -> dict[str, Any]:
     """Write the splits, of `counts` reviews each, from the runs in the order of the keys.
 
     shuffled: whether keys are uniform; else they rise from run to run. repeats: reviews to leave
-    out. stretch_bytes: how much is sorted at a time; it does not change the result.
+    out.
     """
     total = sum(run.report["bytes"] for run in runs)
     with ExitStack() as stack:
@@ -233,7 +232,7 @@ def merge(
         progress = stack.enter_context(ProgressBar("sorting", total))
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
-        for reviews in stretches(runs, shuffled, repeats, stretch_bytes):
+        for reviews in stretches(runs, shuffled, repeats, _SORTED_BYTES):
             if written is not None:
                 progress.advance(written.result())
             written = writing.submit(_write, writers, reviews)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
+from mlstm_sentiment.bounds import Bound, check_bounds
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.tokenizers import load_tokenizer
@@ -41,7 +42,7 @@ _MODEL_CONFIG = "config.json"
 _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 _LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
-TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
+_TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
 
 log = logging.getLogger(__name__)
 
@@ -53,29 +54,20 @@ class VocabularyConfig:
     tokenizer: str = BYTES.kind
     """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
     or a model whose vocabulary to use."""
-    vocabulary_size: int = 8192
+    vocabulary_size: Annotated[int, Bound(min=SMALLEST_VOCABULARY, max=LARGEST_VOCABULARY)] = 8192
     """Tokens of a trained vocabulary, 258 to 65536."""
-    tokenizer_sample: int = 50_000_000
+    tokenizer_sample: Annotated[int, Bound(min=1, max=_LARGEST_SAMPLE)] = 50_000_000
     """Most bytes of text to train a vocabulary on: whole reviews from all over the train split,
     drawn by the seed."""
 
     def __post_init__(self) -> None:
+        check_bounds(self, "--")
         if self.is_bytes:
             return
         if not self.is_trained:
             _ = self.borrowed
             return
         sentencepiece()
-        if not SMALLEST_VOCABULARY <= (size := self.vocabulary_size) <= LARGEST_VOCABULARY:
-            raise InputError(
-                f"--vocabulary-size {size}: it must be between {SMALLEST_VOCABULARY} (every byte "
-                f"has a token) and {LARGEST_VOCABULARY}"
-            )
-        if not 0 < self.tokenizer_sample <= _LARGEST_SAMPLE:
-            raise InputError(
-                f"--tokenizer-sample {self.tokenizer_sample}: it must be between 1 and "
-                f"{_LARGEST_SAMPLE} bytes"
-            )
 
     @property
     def is_bytes(self) -> bool:
@@ -241,15 +233,14 @@ def tokenize(
     tokenizer: Tokenizer,
     output: Path,
     workers: int,
-    stretch_bytes: int = TOKENIZED_BYTES,
 ) -> dict[str, Any]:
     """Write the splits as tokens to `output`; return their entries for meta.json.
 
     text: a folder of splits in bytes; sizes: their description by `merge`. tokenizer: of a
-    vocabulary. stretch_bytes: how much text is encoded at a time; it does not change the result.
+    vocabulary.
     """
     splits = {name: _text_split(text, name, sizes) for name in SPLITS}
-    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name], stretch_bytes)]
+    stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name])]
     with ExitStack() as stack:
         writers = {
             name: stack.enter_context(SplitWriter(output, name, splits[name].reviews))
@@ -274,9 +265,9 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
     return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
 
 
-def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[_Stretch]:
+def _cut(name: str, split: Split) -> Iterator[_Stretch]:
     # From 0 even if all reviews are empty.
-    goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
+    goals = np.arange(0, max(len(split.tokens), 1), _TOKENIZED_BYTES)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
         yield _Stretch(name, first, last)

@@ -1,10 +1,8 @@
 """Where to get the published sets and the Amazon reviews, as sets.toml describes them."""
 
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from mlstm_sentiment.errors import InputError, nearest
 
@@ -37,25 +35,22 @@ def how_to_get(name: str) -> str:
     return f"get {title} by hand from {DATASETS[name].page} as {files}"
 
 
-def find_dataset(name: str, release: str | None = None, mirror: str | None = None) -> Dataset:
+def find_dataset(name: str, release: str | None = None) -> Dataset:
     """Look up a published set or `amazon:<category>`; asks no server.
 
-    mirror: address of a folder with the same files, to use instead of the known one. release: of
-    the Amazon reviews, by default 2014. Raises InputError for an unknown name, and lists known
-    ones; for a set that must be fetched by hand; and for a release of any other set.
+    release: of the Amazon reviews, by default 2014. Raises InputError for an unknown name, and
+    lists known ones; for a set that must be fetched by hand; and for a release of any other set.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":
-        dataset = _amazon(category, release or "2014")
-    elif release is not None:
+        return _amazon(category, release or "2014")
+    if release is not None:
         raise InputError(f"--release is for amazon:<category>, not for {name}; leave it out")
-    elif name in DATASETS and DATASETS[name].files:
-        dataset = DATASETS[name]
-    else:
-        names = [name for name, entry in DATASETS.items() if entry.files]
-        why = how_to_get(name) if name in DATASETS else f"data set {name!r} is unknown"
-        raise InputError(f"{why}; known: {', '.join(names)}, amazon:<category>")
-    return dataset if mirror is None else _mirrored(dataset, mirror)
+    if name in DATASETS and DATASETS[name].files:
+        return DATASETS[name]
+    names = [name for name, entry in DATASETS.items() if entry.files]
+    why = how_to_get(name) if name in DATASETS else f"data set {name!r} is unknown"
+    raise InputError(f"{why}; known: {', '.join(names)}, amazon:<category>")
 
 
 def _amazon(category: str, release: str) -> Dataset:
@@ -69,21 +64,3 @@ def _amazon(category: str, release: str) -> Dataset:
     terms = DATA["amazon"]["terms"].format(cite=source["cite"])
     file = RemoteFile(url.rpartition("/")[2], url)
     return Dataset(source["page"], terms, (file,), name=f"amazon_{release}")
-
-
-def _mirrored(dataset: Dataset, mirror: str) -> Dataset:
-    if not _is_address(mirror):
-        raise InputError(f"--mirror {mirror}: expected a URL, http://... or https://...")
-    files = tuple(
-        replace(file, url=f"{mirror.rstrip('/')}/{file.url.rpartition('/')[2]}")
-        for file in dataset.files
-    )
-    return replace(dataset, files=files)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # brackets that do not close, a port that is no number
-        return False

@@ -27,9 +27,9 @@ from data_utils.corpus import (
     open_corpus,
     tokens_file,
 )
-from data_utils.preparation.preparation import check_seed, new_corpus
+from data_utils.preparation.preparation import new_corpus
 from data_utils.preparation.runs import SplitWriter
-from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.bounds import Argument, NonNegativeInt
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import whole_folder
 from mlstm_sentiment.files.tokenizers import check_same_tokenizer, save_tokenizer
@@ -52,7 +52,7 @@ class Options:
     """Corpus folders, two or more, of one text profile and one tokenizer."""
     output: Path
     """The corpus folder to make; it must not exist."""
-    seed: int = 0
+    seed: NonNegativeInt = 0
     """Seed of the reviews' order."""
 
 
@@ -72,9 +72,8 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
     corpora fit in memory.
 
     Raises InputError for fewer than two corpora, for corpora of different tokenizers or text
-    profiles, for a seed out of bounds, and if `output` exists or another process is writing it.
+    profiles, and if `output` exists or another process is writing it.
     """
-    check_seed(seed)
     corpora = _open_alike(folders)
     with new_corpus(output), whole_folder(output, CORPUS_FILES) as partial:
         meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))

@@ -97,8 +97,8 @@ def greedy(model: LanguageModel, prompt: Tensor, count: int) -> Tensor:
     logits, state = model(prompt, model.initial_state(len(prompt)), weights)
     written = [logits[:, -1].argmax(1)]
     while len(written) < count:
-        logits, state = model.step(written[-1], state, weights)
-        written.append(logits.argmax(1))
+        logits, state = model(written[-1][:, None], state, weights)
+        written.append(logits[:, -1].argmax(1))
     return torch.stack(written, dim=1)
 
 

@@ -17,12 +17,13 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.intervals import area_difference
 from experiments.neuron.axes import read_sst
 from experiments.results import write_result
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.files.shipped import find_model
 from mlstm_sentiment.files.storage import read_json
-from transfer.neuron.ranking import area_difference, area_interval
+from transfer.neuron.ranking import area_interval
 from transfer.unit_auc import per_feature_auc
 
 KEPT = (

@@ -14,12 +14,12 @@ from typing import Any
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.intervals import area_difference
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from mlstm_sentiment.commands.options import Model
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.files.writer import write_json
-from transfer.neuron.ranking import area_difference
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ..bounds import Bound
 from ..errors import InputError
 from ..reading.no_answer import answered_text
 from .demo import PageOptions
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 class Options(PageOptions):
     """Serve a model to this machine: its page for a browser, and POST /classify for programs."""
 
-    port: int = 8000
+    port: Annotated[int, Bound(min=0, max=65535)] = 8000
     """The port to listen on; 0 takes any free one."""
     host: str = HOST
     """The IP address to listen on; 0.0.0.0, for a container, lets other machines in."""
@@ -38,8 +39,6 @@ class Options(PageOptions):
 
 def run(options: Options) -> None:
     """Serve until Ctrl-C, SIGTERM or the end of the terminal."""
-    if not 0 <= options.port < 1 << 16:
-        raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
     try:
         ip_address(options.host)
     except ValueError as error:

@@ -4,18 +4,13 @@ A path is a set of instructions. This is the one place that chooses it.
 """
 
 import ctypes
-import hashlib
 import logging
-import os
-import platform
-import shlex
-import shutil
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from ..errors import InputError, nearest
-from ..files.compiled_code import ERRORS, cached_library
+from ..files.compiled_code import ERRORS, C, cached_library
 from .sources import OPTIONS, SOURCE, digest_of_sources
 
 PATHS = ("plain", "neon", "avx2", "vnni", "amx")  # numbered as in engine.c; slowest first
@@ -98,18 +93,8 @@ def compiled(extra: tuple[str, ...] = ()) -> Path:
 
     extra: more options for the compiler. Raises one of the ERRORS of `compiled_code`.
     """
-    command = [*_compiler(), *OPTIONS, "-shared", f'-DSOURCES="{digest_of_sources()}"', *extra]
-    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
-    key = hashlib.sha256("\0".join([*command, *system]).encode()).hexdigest()[:16]
-    return cached_library(f"engine-{key}.so", lambda: [*command, str(SOURCE / "engine.c"), "-lm"])
-
-
-def _compiler() -> list[str]:
-    chosen = shlex.split(os.environ.get("CC", ""))
-    for words in (chosen, ["cc"], ["gcc"], ["clang"]):
-        if words and (path := shutil.which(words[0])):
-            return [path, *words[1:]]
-    raise RuntimeError("no C compiler")
+    options = [*OPTIONS, "-shared", f'-DSOURCES="{digest_of_sources()}"', *extra]
+    return cached_library(C, SOURCE / "engine.c", options, libraries=["-lm"])
 
 
 @cache

@@ -10,13 +10,16 @@ import contextlib
 import hashlib
 import logging
 import os
+import platform
+import shlex
 import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import filelock
 
@@ -29,22 +32,71 @@ ERRORS = (InputError, OSError, RuntimeError, subprocess.SubprocessError)  # of a
 log = logging.getLogger(__name__)
 
 
-def cached_library(name: str, command: Callable[[], list[str]], function: str = "") -> Path:
-    """Return a library of this name from the cache; it is compiled first if absent or damaged.
+class Compiler(NamedTuple):
+    """A language's compiler: what a variable names, or else the first of some names on PATH."""
 
-    command: returns what compiles it, less the output file; called only if it is to be compiled.
-    function: one that the library must have. Raises one of ERRORS.
+    language: str
+    variable: str
+    names: tuple[str, ...]
+
+    def chosen(self) -> list[str]:
+        """Return the words of the variable, such as "ccache g++ -m64"; none if it is no program."""
+        try:
+            name, *options = shlex.split(os.environ.get(self.variable, ""))
+        except ValueError:  # empty, or an unmatched quote
+            return []
+        path = shutil.which(name)
+        return [path, *options] if path else []
+
+    def command(self) -> list[str]:
+        """Return the words of a command that compiles; RuntimeError if there is none."""
+        if chosen := self.chosen():
+            return chosen
+        for name in self.names:
+            if path := shutil.which(name):
+                if named := os.environ.get(self.variable):
+                    said = "%s names %s, which is not an installed program; using %s"
+                    log.warning(said, self.variable, named, path)
+                return [path]
+        raise RuntimeError(f"no {self.language} compiler")
+
+
+C = Compiler("C", "CC", ("cc", "gcc", "clang"))
+CXX = Compiler("C++", "CXX", ("c++", "g++", "clang++"))
+
+
+def cached_library(
+    compiler: Compiler,
+    source: Path,
+    options: Sequence[str],
+    *,
+    libraries: Sequence[str] = (),
+    contents: Sequence[str] = (),
+    function: str = "",
+    message: str = "",
+) -> Path:
+    """Return a library from the cache; it is compiled first if absent or damaged.
+
+    contents: what decides the result besides the options, such as the texts of sources. function:
+    one that the library must have. message: warns of the wait, if it is compiled. Raises one of
+    ERRORS.
     """
+    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
+    words = [*contents, *system, *compiler.chosen(), *options]
+    key = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+    name = f"{source.stem}-{key}.so"
     cache = _cache_folder()
     if cache and _is_whole(cache / name, function):
         return cache / name  # it needs no compiler, and the folder may be read-only
     library = _folder_to_compile_in(cache) / name
     with _one_at_a_time(library):
         if not _is_whole(library, function):
-            words = command()
-            _compile(words, library)
+            command = compiler.command()
+            if message:
+                log.warning(message)
+            _compile([*command, *options, str(source), *libraries], library)
             if not _is_whole(library, function):
-                raise RuntimeError(f"{words[0]}: the compiled library lacks {function}")
+                raise RuntimeError(f"{command[0]}: the compiled library lacks {function}")
     return library
 
 

@@ -6,7 +6,7 @@ import json
 import logging
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
@@ -95,21 +95,18 @@ class _Entry:
 class _Report:
     """Collects what the page shows, in bounded memory, while rows are classified.
 
-    summary: counts the same rows. text_of: returns the text of a row. text_name: returns the name
-    in the output of the texts' column. about: returns what was read, in words.
+    summary: counts the same rows. names: those of the rows' own keys in the output.
     """
 
     def __init__(
         self,
         classifier: SentimentClassifier,
         summary: Summary,
-        text_name: Callable[[], str],
-        text_of: Callable[[Mapping[str, Any]], object] | None = None,
-        about: Callable[[], str] = lambda: "",
+        rows: Rows,
+        names: OwnNames,
     ):
         self._classifier, self._summary = classifier, summary
-        self._text_name, self._about = text_name, about
-        self._text_of = text_of or (lambda row: row.get(text_name()))
+        self._input, self._names = rows, names
         self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
@@ -123,12 +120,15 @@ class _Report:
     def _positive(self) -> str:
         return self._classifier.fitted.classes[1]
 
+    def _own(self, key: str) -> str:
+        return self._names.of([key])[0]
+
     def add(self, row: Mapping[str, Any]) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
             month = dates.months(row.get(dates.name))
             self._months.setdefault(month, Tally())[outcome] += 1
-        text, self._count = self._text_of(row), self._count + 1
+        text, self._count = self._input.key.text_in(row, self._own), self._count + 1
         text = "" if text is None else str(text)
         plain = visible(" ".join(without_tags(text).split()))
         entry = self._entries.get((plain, outcome))
@@ -136,7 +136,8 @@ class _Report:
             if len(plain) > self._room:
                 return
             self._room -= len(plain)
-            reason = reason_of_no_answer(text, self._text_name()) if outcome == NO_ANSWER else None
+            column = self._own(self._input.key.key or "text")
+            reason = reason_of_no_answer(text, column) if outcome == NO_ANSWER else None
             probability = row["probability"] or 0.0
             entry = _Entry(plain, outcome, probability, self._count, reason or "")
             self._entries[plain, outcome] = entry
@@ -199,7 +200,7 @@ class _Report:
             "script_digest": script_digest(template),
             "title": f"What the texts in {name} say",
             "lead": self._lead(),
-            "about": f"{name}{self._about() and f': {_safe(self._about())}'}",
+            "about": f"{name}: {_safe(self._input.about)}",
             "panels": "\n".join(filter(None, panels)),
             "version": html.escape(installed_version()),
             "model": _safe(as_utf8(self._classifier.loaded.folder.name)),
@@ -530,16 +531,7 @@ def write_report(
         count = len(classifier.fitted.classes)
         raise InputError(f"a report shows two classes; this classifier has {count}")
 
-    def own(key: str) -> str:
-        return names.of([key])[0]
-
-    report = _Report(
-        classifier,
-        summary,
-        lambda: own(rows.key.key or "text"),
-        text_of=lambda row: rows.key.text_in(row, own),
-        about=lambda: rows.about,
-    )
+    report = _Report(classifier, summary, rows, names)
     for row in answered:
         report.add(row)
     summary.tagged = rows.tagged

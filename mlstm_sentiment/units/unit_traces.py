@@ -14,7 +14,6 @@ import numpy as np
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..engine.kinds import FeatureKind, StateName
-from ..engine.pieces import in_pieces
 from ..errors import InputError, is_whole
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.head import Head, ranked_units
@@ -143,8 +142,7 @@ def read_texts(
 
     loaded: a shipped model's name, the folder of a model or a run, or a model. units: of one layer,
     from 0. top: number of further units: those of `ranking`, in order, then those that vary most.
-    state: "cell" or "hidden". layer: -1 is the last. show_progress: on stderr. Texts of more
-    than 8,192 tokens are processed in pieces, which changes the values by about a thousandth.
+    state: "cell" or "hidden". layer: -1 is the last. show_progress: on stderr.
     The values of the bytes that the text profile adds around a text are left out. Raises InputError
     for a text that is empty after cleaning, or a unit or layer that the model lacks.
 
@@ -154,7 +152,7 @@ def read_texts(
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    loaded = in_pieces(as_model(loaded))
+    loaded = as_model(loaded)
     traced, missing = _first_units(units, top, ranking)
     profile, architecture = loaded.profile, loaded.architecture
     FeatureKind(state=state)  # refuses any other word
@@ -306,7 +304,6 @@ def sentiment_traces(
     """
     texts = list(map(without_tags, checked_texts(texts)))
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
-    loaded = in_pieces(loaded)
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)

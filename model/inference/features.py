@@ -72,7 +72,7 @@ def read(
     for batch in batches:
         rows = torch.from_numpy(batch.indices).to(model.embedding.weight.device)
         begin = model.initial_state(len(rows)) if initial is None else initial.select(rows)
-        process = _Batch(model, weights, sequences, batch, begin, clamp, costs)
+        process = Batch(model, weights, sequences, batch, begin, clamp, costs)
         pools = {name: Pool(name, len(rows), shape[1], rows.device) for name in pooling}
         of_window = clamp is None and chosen == [L - 1] and begin.is_output(state)
         is_whole = of_window or (clamp is None and units is None and set(pooling) <= {"last"})
@@ -112,7 +112,7 @@ def read(
     )
 
 
-class _Batch:
+class Batch:
     """Some rows of similar length, the longest first, through the model together."""
 
     def __init__(
@@ -122,8 +122,8 @@ class _Batch:
         sequences: Sequence[np.ndarray],
         batch: RaggedBatch,
         state: State,
-        clamp: Clamp | None,
-        costs: list[np.ndarray] | None,
+        clamp: Clamp | None = None,
+        costs: list[np.ndarray] | None = None,
     ):
         self._model, self._weights, self._clamp, self._costs = model, weights, clamp, costs
         self._indices, self._spans = batch.indices, batch.spans

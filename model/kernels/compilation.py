@@ -6,19 +6,14 @@ user's cache.
 """
 
 import ctypes
-import hashlib
 import logging
-import os
-import platform
-import shlex
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from mlstm_sentiment.files.compiled_code import ERRORS, cached_library
+from mlstm_sentiment.files.compiled_code import CXX, ERRORS, cached_library
 
 FOLDER = Path(__file__).parent
 _OPTIONS = ("-std=c++20", "-O3", "-pthread", "-shared", "-fPIC", "-w")
@@ -68,57 +63,19 @@ def load(build: Build) -> ctypes.CDLL:
 
 
 def _compiled(build: Build) -> Path:
-    def command() -> list[str]:
-        _announce(build)
-        return [*_compiler(), *_OPTIONS, *build.options, str(build.source), *build.libraries]
-
-    return cached_library(_name_of(build), command, build.function)
-
-
-def _name_of(build: Build) -> str:
-    """Return the library's name: a digest of sources, options and, if CXX is set, the compiler."""
-    sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
-    texts = (path.read_text() for path in sources)
-    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
-    chosen = _chosen_compiler() or [""]
-    command = [*chosen, *_OPTIONS, *build.options]
-    key = hashlib.sha256("\0".join([*texts, torch.__version__, *system, *command]).encode())
-    return f"{build.source.stem}-{key.hexdigest()[:16]}.so"
-
-
-def _announce(build: Build) -> None:
-    """Announce the wait as a warning, since Python shows warnings by default."""
-    if (cxx := os.environ.get("CXX")) and not _chosen_compiler():
-        _log.warning(
-            "CXX names %s, which is not an installed program; using %s",
-            cxx,
-            shlex.join(_compiler()),
-        )
-    _log.warning(
-        "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "
-        "loaded machine longer",
-        build.source.name,
+    texts = (path.read_text() for path in (build.source, *sorted(FOLDER.rglob("*.h"))))
+    return cached_library(
+        CXX,
+        build.source,
+        [*_OPTIONS, *build.options],
+        libraries=build.libraries,
+        contents=[*texts, torch.__version__],
+        function=build.function,
+        message=(
+            f"compiling the recurrence for this machine, once ({build.source.name}); this takes "
+            "about ten seconds, on a loaded machine longer"
+        ),
     )
-
-
-def _compiler() -> list[str]:
-    """Return the words of a command that compiles C++: CXX's, or a compiler on PATH."""
-    if chosen := _chosen_compiler():
-        return chosen
-    for name in ("c++", "g++", "clang++"):
-        if path := shutil.which(name):
-            return [path]
-    raise RuntimeError("no C++ compiler")
-
-
-def _chosen_compiler() -> list[str]:
-    """Return the words of CXX, such as "ccache g++ -m64"; none if it names no program."""
-    try:
-        name, *options = shlex.split(os.environ.get("CXX", ""))
-    except ValueError:  # empty, or an unmatched quote
-        return []
-    path = shutil.which(name)
-    return [path, *options] if path else []
 
 
 def _torch_options() -> tuple[str, ...]:

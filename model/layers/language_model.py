@@ -235,13 +235,6 @@ class LanguageModel(nn.Module):
             piece = slice(start, start + steps)
             yield piece, self.decode(h[piece], weights)
 
-    def step(
-        self, token: Tensor, state: State, weights: Weights | None = None
-    ) -> tuple[Tensor, State]:
-        """Process one token per row, token [B]; return logits [B, V] and the state after it."""
-        logits, state = self.forward(token.unsqueeze(1), state, weights)
-        return logits.squeeze(1), state
-
 
 def _follow_fork() -> None:
     if not torch.compiler.is_dynamo_compiling():

@@ -147,11 +147,6 @@ def projected_for(implementation: Implementation, window: RecurrenceInput) -> Re
     return window if by_itself else window.projected(implementation.linear)
 
 
-def fused_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
-    return recur("auto", window)
-
-
 def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor | None:
     """Arrange the weights once for many windows without a gradient; None if it saves no time.
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from configs import end_in_one_line
-from configs.command import prepare_output, run, run_plain
+from configs.command import prepare_output, run
 from mlstm_sentiment.errors import InputError
 from tests.support.runs import ROOT, assert_refused, run_anew
 
@@ -238,15 +238,3 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
         run(refuse)
     assert end.value.code == 2
     assert killed == ended
-
-
-@pytest.mark.parametrize(("words", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
-def test_a_command_without_options_runs_only_without_arguments(words, code, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["draw", *words])
-    with pytest.raises(SystemExit) as end:
-        run_plain(lambda: print("drawn"), "Draw 100 % of it.")
-    printed = capsys.readouterr()
-    assert end.value.code == code
-    assert ("drawn" in printed.out) == (not words)
-    assert ("Draw 100 % of it." in printed.out) == (words == ["--help"])
-    assert ("unknown: --seed" in printed.err) == (code == 2)

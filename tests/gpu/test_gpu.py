@@ -1,5 +1,7 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -23,7 +25,7 @@ from model.kernels.weight_gradients import summed_product
 from model.kernels.window import Inputs
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import fused_mlstm
+from model.layers.recurrence import recur
 from tests.model.layers.windows import (
     error,
     exact,
@@ -50,6 +52,7 @@ from transfer.finetuning.task import make_task
 pytestmark = pytest.mark.gpu
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+fused_mlstm = partial(recur, "auto")
 
 
 def on_the_gpu(inputs):

@@ -34,10 +34,10 @@ def speed_of(cluster, what, units, lanes, window, precision="bf16", optimizer="a
     planned = plan(cluster, units, lanes, window, precision, optimizer)
     if what == "step":
         return planned.characters_per_second
-    forward = what == "forward only"
-    return (
-        lanes * window / planned.recurrence_seconds(planned.pools[0], lanes, forward_only=forward)
-    )
+    (pool,), weights = planned.pools, planned.workload.recurrent_weights
+    if what == "forward only":
+        return planned._rate(pool, forward=True) / (2 * weights)  # operations
+    return lanes * window / planned._seconds(pool, lanes, 6 * weights)
 
 
 def number(text):

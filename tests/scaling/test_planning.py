@@ -141,7 +141,7 @@ def test_a_pass_takes_at_least_the_time_to_read_the_recurrent_weights():
     many = Plan(cluster("h200"), run, 1, EPOCH, 256)
     tokens = 256 * 256
     assert many.step.computing == pytest.approx(
-        workload.computing_seconds(tokens, node.operations_per_second)
+        tokens * workload.operations_per_token / node.operations_per_second
         + 256 * 8 * node.launch_seconds
         + once
     )

@@ -122,7 +122,7 @@ def test_the_lemma_is_the_model_of_many_gpus():
     tokens = tokens_for(0.9, rate, network)
     assert tokens == pytest.approx(6 * rate / network)
     assert tokens == pytest.approx(208_000, rel=0.01)
-    seconds = Workload(PARAMETERS, PARAMETERS, PARAMETERS).computing_seconds(tokens, rate)
+    seconds = tokens * Workload(PARAMETERS, PARAMETERS, PARAMETERS).operations_per_token / rate
     fabric = replace(DGX, network_bytes_per_second=network)
     reached = step_time(seconds, PARAMETERS, 80_000, fabric).efficiency
     assert reached == pytest.approx(0.9, rel=1e-4)

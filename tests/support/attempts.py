@@ -17,7 +17,7 @@ import torch
 from pyarrow import feather, parquet
 
 from data_utils.labelled import read_labelled_sets
-from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.preparation.blocks import BLOCK_BYTES, Request, cut, read_block
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import _zstandard, as_input
 from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
@@ -27,7 +27,9 @@ from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 from mlstm_sentiment.text.profiles import _TEXT_PROFILES
 from transfer.published.nvidia import read_nvidia
 
-REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
+REQUEST = Request(
+    None, "raw", strict=False, documents=False, digests=False, block_bytes=BLOCK_BYTES
+)
 IN_BLOCKS = ("a.jsonl", "a.txt")
 ROWS = ({"text": "good, b\u00e9st", "label": 1}, {"text": "&#97; <b>bad\n", "label": 0})
 

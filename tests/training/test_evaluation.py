@@ -29,7 +29,7 @@ def reference_bits(model, sequence):
         weights = model.prepare_weights()
         for byte in sequence.tolist():
             bits.append(-logits[0].log_softmax(0)[byte].item() / math.log(2))
-            logits, state = model.step(torch.tensor([byte]), state, weights)
+            (logits,), state = model(torch.tensor([[byte]]), state, weights)
     return np.array(bits)
 
 

@@ -238,7 +238,7 @@ def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
         features = vectorizer.transform(val.texts)
         scores = [fit.score(features, held_out.labels) for fit in fits]
         assert len(set(scores)) > 1
-        assert fit_baseline(TFIDF, train, held_out).c == grid[scores.index(max(scores))]
+        assert grid[scores.index(max(scores))] == fit_baseline(TFIDF, train, held_out)[-1].C
 
 
 PAIRS = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
@@ -275,10 +275,10 @@ def test_what_a_baseline_counts():
 def test_a_baseline_learns_what_its_features_can_tell(name):
     words = LabelledSet(["a good film", "a bad film"] * 20, np.array([1, 0] * 20), ("0", "1"))
     fitted = fit_baseline(BASELINES[name], words, words)
-    assert fitted.choices(["good", "bad"]).tolist() == [1, 0]
-    assert fitted.probabilities(["good", "bad"])[:, 1].round().tolist() == [1, 0]
+    assert fitted.predict(["good", "bad"]).tolist() == [1, 0]
+    assert fitted.predict_proba(["good", "bad"])[:, 1].round().tolist() == [1, 0]
     more = LabelledSet(["one", "two", "three"] * 20, np.array([0, 1, 2] * 20), ("1", "2", "3"))
-    assert fit_baseline(BASELINES[name], more, more).choices(more.texts[:3]).tolist() == [0, 1, 2]
+    assert fit_baseline(BASELINES[name], more, more).predict(more.texts[:3]).tolist() == [0, 1, 2]
 
 
 def test_the_last_draw_may_have_the_largest_seed():

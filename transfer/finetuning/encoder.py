@@ -15,7 +15,7 @@ from torch import Tensor
 from mlstm_sentiment.errors import TimeIsUp
 from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.split import ragged_batches
-from model.inference.features import features_in_order
+from model.inference.features import Batch, features_in_order
 from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
 from model.state import State
@@ -116,12 +116,7 @@ def _read(
     """Return every row's state after its last token."""
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)
-    state = state.select(order)
-    ended: list[State] = []  # the shortest rows first
-    for start, stop, active in batch.spans:
-        if active < state.lanes:
-            ended.append(state.select(slice(active, None)))
-        rows = [sequences[row] for row in batch.indices[:active]]
-        tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
-        _, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
-    return State.join([state, *reversed(ended)]).select(torch.argsort(order))
+    process = Batch(model, weights, sequences, batch, state.select(order))
+    for _ in process.windows(None):
+        pass
+    return process.final().select(torch.argsort(order))

@@ -92,31 +92,15 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
     smaller class has: pairing each of them with a different one of the larger class gives that many
     independent pairs, each in order with a chance of AUC. This is conservative: more pairs exist.
     """
-    fractions = _fractions_below(values, labels)
-    area, variance = float(fractions[0].mean()), _variance(fractions)
+    fractions = fractions_below(values, labels)
+    area, variance = float(fractions[0].mean()), area_variance(fractions)
     if variance == 0:
         return accuracy_interval(area, min(map(len, fractions)))
     margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(variance))
     return [max(area - margin, 0.0), min(area + margin, 1.0)]
 
 
-def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Return the first unit's AUC minus the second's, with its 95 % interval on the same examples.
-
-    first, second, labels [N]; high values must mean positive. By DeLong et al. (1988): if the units
-    err on the same examples, the difference is more certain than their two intervals suggest.
-    """
-    pairs = zip(*(_fractions_below(values, labels) for values in (first, second)), strict=True)
-    apart = [one - other for one, other in pairs]
-    difference = float(apart[0].mean())
-    margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(_variance(apart)))
-    return {
-        "difference": difference,
-        "difference_interval": [difference - margin, difference + margin],
-    }
-
-
-def _fractions_below(values: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+def fractions_below(values: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
     """Return, for each example of class 1, then of 0, the fraction of the other class below it."""
     everyone, fractions = rankdata(values), []
     for label in (1, 0):
@@ -125,7 +109,8 @@ def _fractions_below(values: np.ndarray, labels: np.ndarray) -> list[np.ndarray]
     return fractions
 
 
-def _variance(fractions: list[np.ndarray]) -> float:
+def area_variance(fractions: list[np.ndarray]) -> float:
+    """Return DeLong's variance of the mean of `fractions_below`."""
     return float(sum(f.var(ddof=1) / len(f) if len(f) > 1 else 0.25 for f in fractions))
 
 

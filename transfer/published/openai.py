@@ -108,7 +108,7 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
     if len(rest) != len(tail):
         raise InputError(
             f"{folder}: {len(rest)} files after wh, which is 2.npy to {files[1 + blocks]}, where "
-            f"there are 9, or 5 if folded{_gaps(files)}"
+            "there are 9, or 5 if folded"
         )
     sizes: dict[str, Shape] = {
         "wmx": (E, H), "wmh": (H, H), "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,),
@@ -146,18 +146,10 @@ def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> i
             raise InputError(
                 f"{folder}: {file} is {list(shape)} where a block of wh has {hidden_size} rows "
                 f"and, of {4 * hidden_size} columns, at most the {4 * hidden_size - columns} "
-                f"that are missing{_gaps(list(shapes))}"
+                "that are missing"
             )
         columns += shape[1]
-    raise InputError(f"{folder}: there are no files after wh{_gaps(list(shapes))}")
-
-
-def _gaps(files: list[str]) -> str:
-    numbers = {int(Path(file).stem) for file in files}
-    # At least up to 14: the last files may be the missing ones.
-    last = max(*numbers, _FILES - 1)
-    missing = sorted(set(range(last + 1)) - numbers)
-    return f"; of 0.npy to {last}.npy not there: {_listed(missing)}" if missing else ""
+    raise InputError(f"{folder}: there are no files after wh")
 
 
 def _listed(missing: list[int]) -> str:

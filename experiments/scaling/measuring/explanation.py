@@ -144,7 +144,7 @@ class SweepModel:
             overlap=self.ready_fraction(values) if o.pieces > 1 else 0.0,
             windows=o.point.windows_per_step,
         )
-        computing = o.workload.computing_seconds(o.tokens, values[o.speed])
+        computing = o.tokens * o.workload.operations_per_token / values[o.speed]
         overhead = values.get(OVERHEAD, 0.0)
         return step_time(computing, parameters, o.point.world, fabric, how, overhead=overhead)
 

@@ -1,7 +1,6 @@
 """The implementations that are timed: ours, and those that others would use instead."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 import torch
@@ -10,7 +9,8 @@ from torch import Tensor
 
 from model.kernels.triton.graphs import Graphs, InferenceGraphs, captured_by
 from model.kernels.window import RecurrenceInput, RecurrentWeights
-from model.layers.recurrence import Recurrence, fused_mlstm, recur
+from model.layers.config import Backend
+from model.layers.recurrence import recur
 from model.state import State, accumulation_dtype
 
 from .problem import Problem
@@ -31,24 +31,24 @@ def recurrent_weights(problem: Problem) -> RecurrentWeights:
     return RecurrentWeights(problem.w_mh, problem.w_h, problem.b)
 
 
-def from_table(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
+def from_table(problem: Problem) -> Forward:
     """Ours as the language model's first layer runs it: each token projected once."""
     state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
         table = F.linear(problem.embedding, problem.w_x)
-        return recurrence(RecurrenceInput(table, state, weights, problem.tokens))[0]
+        return recur("auto", RecurrenceInput(table, state, weights, problem.tokens))[0]
 
     return forward
 
 
-def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
+def from_inputs(problem: Problem, backend: Backend = "auto") -> Forward:
     """Ours as a deeper layer runs it: every byte's input projected."""
     state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
         x = F.embedding(problem.tokens, problem.embedding)
-        return recurrence(RecurrenceInput(x, state, weights, w_x=problem.w_x))[0]
+        return recur(backend, RecurrenceInput(x, state, weights, w_x=problem.w_x))[0]
 
     return forward
 
@@ -69,7 +69,7 @@ def captured_alone(work: Callable[[], Result], device: torch.device) -> Callable
 
 def reference(problem: Problem) -> Forward:
     """The definition under autograd."""
-    return from_inputs(problem, partial(recur, "reference"))
+    return from_inputs(problem, "reference")
 
 
 def loop_2018(problem: Problem) -> Forward:

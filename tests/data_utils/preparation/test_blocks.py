@@ -11,13 +11,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from data_utils.preparation import blocks
-from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.preparation.blocks import BLOCK_BYTES, Request, cut, read_block
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import as_input
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 from mlstm_sentiment.text.profiles import text_profile
 
-REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
+REQUEST = Request((), "raw", strict=False, documents=False, digests=False, block_bytes=BLOCK_BYTES)
 
 # What files hold: records, blanks, broken bytes, notation that only the slow parser reads.
 LINES = st.lists(
@@ -160,6 +160,8 @@ def test_many_rows_end_a_part_of_a_table_and_documents_are_whole_files(tmp_path,
     path = tmp_path / "a.csv"
     path.write_text("text,stars\n" + ",\n" * 5 + "good,\n" * 7)
     assert through_blocks(path)[:2] == ([b"good"] * 7, [(0, n) for n in (0, 1, 2, 3, 4, 0, 1)])
-    request = Request((), "openai", strict=False, documents=True, digests=False)
+    request = Request(
+        (), "openai", strict=False, documents=True, digests=False, block_bytes=BLOCK_BYTES
+    )
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     assert through_blocks(tmp_path / "a.txt", request)[0] == [b"\n one two "]

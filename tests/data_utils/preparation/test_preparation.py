@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_utils.corpus import SPLITS, open_corpus
-from data_utils.preparation import preparation
-from data_utils.preparation.preparation import PieceSizes, Preparation, _split_counts
+from data_utils.preparation import preparation, runs
+from data_utils.preparation.preparation import Preparation, _split_counts
 from data_utils.preparation.runs import _keys_of
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
@@ -33,13 +33,17 @@ def prepare_corpus(inputs, output, workers=1, **settings):
 
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
-MANY_BLOCKS = PieceSizes(block_bytes=700)
 TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 
 
 @pytest.fixture
 def source(tmp_path):
     return write_texts(tmp_path / "in.jsonl", TEXTS)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    monkeypatch.setattr(preparation, "BLOCK_BYTES", 700)
 
 
 @pytest.mark.parametrize("largest_file", [9_000], indirect=True)
@@ -53,15 +57,15 @@ def test_a_disk_that_is_full_is_named_and_the_command_goes_on(tmp_path, source, 
     assert not (tmp_path / "corpus.partial").exists()
 
 
-def test_every_review_lands_whole_in_one_split(tmp_path, source):
+def test_every_review_lands_whole_in_one_split(tmp_path, source, many_blocks, monkeypatch):
     prepare_corpus([source], tmp_path / "out", split=(8, 1, 1))
     corpus = open_corpus(tmp_path / "out")
     reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     expected = [text_profile("openai").encode(text) for text in TEXTS]
     assert Counter(reviews) == Counter(expected)
     assert reviews != expected  # shuffled
-    pieces = PieceSizes(block_bytes=700, sorted_bytes=900)
-    prepare_corpus([source], tmp_path / "kept", split=(8, 1, 1), keep_order=True, pieces=pieces)
+    monkeypatch.setattr(runs, "_SORTED_BYTES", 900)
+    prepare_corpus([source], tmp_path / "kept", split=(8, 1, 1), keep_order=True)
     kept = open_corpus(tmp_path / "kept")
     assert [r for name in SPLITS for r in reviews_of(kept.splits[name])] == expected
     assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
@@ -82,14 +86,15 @@ def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, sourc
     assert sorted(path.name for path in contents(tmp_path)) == ["alone", "in.jsonl", "out"]
 
 
-def test_a_larger_input_takes_no_more_memory(tmp_path):
-    pieces = PieceSizes(block_bytes=1 << 15, sorted_bytes=1 << 15, digests=100)
+def test_a_larger_input_takes_no_more_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(preparation, "BLOCK_BYTES", 1 << 15)
+    monkeypatch.setattr(runs, "_SORTED_BYTES", 1 << 15)
 
     def most_bytes(reviews, output):
         texts = (f"{number} {'so long ' * (number % 40)}" for number in range(reviews))
         path = write_texts(tmp_path / f"{output}.jsonl", texts)
         tracemalloc.start()
-        prepare_corpus([path], tmp_path / output, pieces=pieces)
+        prepare_corpus([path], tmp_path / output)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak
@@ -100,15 +105,15 @@ def test_a_larger_input_takes_no_more_memory(tmp_path):
 
 
 @pytest.mark.parametrize("compress", [False, True])
-def test_the_number_of_processes_changes_nothing(tmp_path, source, compress):
+def test_the_number_of_processes_changes_nothing(tmp_path, source, many_blocks, compress):
     if compress:
         path = tmp_path / "in.jsonl.gz"
         path.write_bytes(gzip.compress(source.read_bytes()))
         source = path
-    prepare_corpus([source], tmp_path / "one", pieces=MANY_BLOCKS)
-    prepare_corpus([source], tmp_path / "three", workers=3, pieces=MANY_BLOCKS)
+    prepare_corpus([source], tmp_path / "one")
+    prepare_corpus([source], tmp_path / "three", workers=3)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "three")
-    prepare_corpus([source], tmp_path / "other", seed=1, pieces=MANY_BLOCKS)
+    prepare_corpus([source], tmp_path / "other", seed=1)
     assert files_of(tmp_path / "one")["train.bin"] != files_of(tmp_path / "other")["train.bin"]
 
 
@@ -144,13 +149,13 @@ def unfinish(folder, blocks):
         report.with_suffix(".bin").write_bytes(b"torn")
 
 
-def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, source):
-    prepare_corpus([source], tmp_path / "whole", pieces=MANY_BLOCKS)
-    interrupt_while_sorting(source, tmp_path / "out", pieces=MANY_BLOCKS)
+def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, source, many_blocks):
+    prepare_corpus([source], tmp_path / "whole")
+    interrupt_while_sorting(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     (tmp_path / "out.partial" / ".meta.json.1f.partial").write_text("{")
     unfinish(tmp_path / "out.partial" / "blocks", 4)
-    prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+    prepare_corpus([source], tmp_path / "out")
     assert sorted(path.name for path in contents(tmp_path)) == ["in.jsonl", "out", "whole"]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
@@ -191,15 +196,14 @@ def test_a_changed_input_and_one_that_was_not_read_strictly_are_read_again(tmp_p
 
 
 @pytest.mark.parametrize("texts", [TEXTS[:150], [*TEXTS, "appended"]])
-def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path, source, monkeypatch, texts):
-    monkeypatch.setattr(
-        "data_utils.preparation.runs.ProgressBar.advance",
-        lambda *arguments: write_texts(source, texts),
-    )
-    with pytest.raises(InputError, match=r"in\.jsonl: has changed while it was read; run"):
-        prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
-    monkeypatch.undo()
-    meta = prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+def test_an_input_that_changes_while_it_is_read_is_refused(
+    tmp_path, source, many_blocks, monkeypatch, texts
+):
+    with monkeypatch.context() as changing:
+        changing.setattr(runs.ProgressBar, "advance", lambda *_: write_texts(source, texts))
+        with pytest.raises(InputError, match=r"in\.jsonl: has changed while it was read; run"):
+            prepare_corpus([source], tmp_path / "out")
+    meta = prepare_corpus([source], tmp_path / "out")
     assert meta["reading"]["records"] == len(texts)
 
 
@@ -219,9 +223,9 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, tokenizer):
         shutil.rmtree(folder / "b")
 
 
-def test_what_strict_reading_refused_continues_without_it(tmp_path):
+def test_what_strict_reading_refused_continues_without_it(tmp_path, many_blocks):
     source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
-    settings = {"pieces": MANY_BLOCKS, "keep_order": True, "split": (1, 0, 0)}
+    settings = {"keep_order": True, "split": (1, 0, 0)}
     with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
         prepare_corpus([source], tmp_path / "out", strict=True, **settings)
     assert not (tmp_path / "out").exists()
@@ -252,6 +256,8 @@ REFUSED = [
     ("/", {}, "name a new folder"),
     ("in.jsonl/out", {}, r"in\.jsonl is a file, not a folder"),
     *(("out", {"split": split}, "--split") for split in ((0, 1, 1), (1, -1, 1), (1, 1))),
+    ("out", {"seed": -1}, "--seed is -1; it must be at least zero"),
+    ("out", {"seed": 2**63}, "--seed is too large"),
     *(("out", {"split": split}, "--split") for split in ((float("nan"), 1, 1), (1e308,) * 3)),
 ]
 
@@ -291,14 +297,15 @@ def test_what_the_same_call_has_finished_is_left_as_it_is(tmp_path, source, is_r
         prepare_corpus([source], tmp_path / "out", seed=1)
 
 
-def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
+def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path, monkeypatch):
     """A stretch begins within the blocks, as in a corpus of many megabytes."""
     texts = [f"text {i * i % 97}" for i in range(300)] + ["  text 3 "]  # equal once it is cleaned
     source = write_texts(tmp_path / "in.jsonl", texts)
     settings = {"deduplicate": True, "split": (8, 1, 1)}
+    monkeypatch.setattr(preparation, "BLOCK_BYTES", 1500)
     for name, sorted_bytes in (("one", 10**6), ("many", 400)):
-        pieces = PieceSizes(block_bytes=1500, sorted_bytes=sorted_bytes)
-        meta = prepare_corpus([source], tmp_path / name, pieces=pieces, **settings)
+        monkeypatch.setattr(runs, "_SORTED_BYTES", sorted_bytes)
+        meta = prepare_corpus([source], tmp_path / name, **settings)
     corpus = open_corpus(tmp_path / "many")
     reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     assert len(reviews) == len(set(reviews)) == len({i * i % 97 for i in range(300)})
@@ -306,17 +313,18 @@ def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
     assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
 
 
-def test_the_first_of_duplicates_keeps_its_place(tmp_path):
+def test_the_first_of_duplicates_keeps_its_place(tmp_path, monkeypatch):
     """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
     sources = [
         write_texts(tmp_path / "in1.jsonl", ["a", "b", "a", "c", "b", "d", "c"]),
         write_texts(tmp_path / "in2.jsonl", ["d", "e", "a", "f", "e"]),
     ]
+    monkeypatch.setattr(preparation, "BLOCK_BYTES", 60)
     for at_once in (1, 1000):
         output = tmp_path / f"out{at_once}"
         settings = {"keep_order": True, "split": (1, 0, 0), "text_profile": "raw"}
-        pieces = PieceSizes(digests=at_once, block_bytes=60)
-        prepare_corpus(sources, output, deduplicate=True, pieces=pieces, **settings)
+        monkeypatch.setattr(preparation, "_COMPARED", at_once)
+        prepare_corpus(sources, output, deduplicate=True, **settings)
         assert bytes(open_corpus(output).splits["train"].tokens) == b"abcdef"
 
 

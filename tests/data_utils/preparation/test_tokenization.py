@@ -11,7 +11,7 @@ import pytest
 
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation, vocabulary
-from data_utils.preparation.preparation import PieceSizes, Preparation, check_corpus
+from data_utils.preparation.preparation import Preparation, check_corpus
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
@@ -31,7 +31,6 @@ from tests.data_utils.splits import files_of, make_split, reviews_of, write_text
 from tests.support.folders import contents
 from tests.support.runs import ROOT
 
-PIECES = PieceSizes(tokenized_bytes=3000)
 EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]
 TEXTS = [review.text for review in synthetic_reviews(300, seed=8)] + EXTRA
 
@@ -69,8 +68,9 @@ def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     assert check_corpus(tmp_path / "out") == meta["splits"]
 
 
-def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole):
-    prepare_corpus([source], tmp_path / "two", workers=2, pieces=PIECES)
+def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole, monkeypatch):
+    monkeypatch.setattr(vocabulary, "_TOKENIZED_BYTES", 3000)
+    prepare_corpus([source], tmp_path / "two", workers=2)
     assert files_of(tmp_path / "two") == files_of(whole)
     assert TOKENIZER_FILE in files_of(whole)
 
@@ -162,9 +162,9 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"vocabulary_size": 257}, "--vocabulary-size 257"),
-        ({"vocabulary_size": 65_537}, "--vocabulary-size 65537"),
-        ({"tokenizer_sample": 0}, "--tokenizer-sample 0"),
+        ({"vocabulary_size": 257}, "--vocabulary-size is 257"),
+        ({"vocabulary_size": 65_537}, "--vocabulary-size is 65537"),
+        ({"tokenizer_sample": 0}, "--tokenizer-sample is 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
         ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "its tokens are bytes; use"),
     ],

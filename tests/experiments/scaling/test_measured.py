@@ -42,7 +42,7 @@ def simulated(point, *, per_node=4):
     fabric = Fabric(
         gpus_per_node=per_node, link_bytes_per_second=LINK, network_bytes_per_second=NETWORK
     )
-    computing = workload.computing_seconds(tokens, RATES[point.hidden_size])
+    computing = tokens * workload.operations_per_token / RATES[point.hidden_size]
     step = step_time(computing, parameters, point.world, fabric, how, overhead=OVERHEAD)
     factor = 1.25 if point.exchange == "adasum" else 1.0
     k, ring = point.windows_per_step, 2 * (point.world - 1) / point.world

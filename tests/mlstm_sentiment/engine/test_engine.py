@@ -445,6 +445,17 @@ def test_without_a_compiler_numpy_computes_and_says_so_once(tmp_path):
     assert done.stderr.count("the engine was not compiled (no C compiler)") == 1
 
 
+def test_a_compiled_library_needs_no_compiler_and_an_unmatched_quote_is_done_without(tmp_path):
+    code = "from mlstm_sentiment.engine import library; print(library.engine_library() is not None)"
+    environment = {"CC": "gcc '", "XDG_CACHE_HOME": str(tmp_path)}
+    done = run_anew("-c", code, env=environment)
+    assert done.stdout == "True\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("CC names gcc ', which is not an installed program; using ")
+    done = run_anew("-c", code, env={**environment, "CC": "", "PATH": str(tmp_path)})
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_a_damaged_library_is_compiled_again(tmp_path, monkeypatch):
     shown = '__attribute__((visibility("default")))'
     (tmp_path / "engine.c").write_text(f"int {shown} answer(void) {{ return 42; }}")

@@ -58,7 +58,7 @@ def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
     """First bytes of many samples from one state, against the model's own distribution."""
     state = small_model.initial_state(1)
     for byte in OPENING:
-        logits, state = small_model.step(torch.tensor([byte]), state)
+        (logits,), state = small_model(torch.tensor([[byte]]), state)
     ascii_only = softmax(logits[0, :128].detach().double().numpy())  # one byte: no other fits
     count = 10_000
     config = SamplingConfig(length=1, seed=11)
@@ -185,16 +185,16 @@ def test_the_same_seed_the_same_text_whoever_else_is_drawn(small_model):
 
 
 def test_greedy_follows_the_likeliest_byte(small_model):
-    """Every byte is the likeliest of those that may come, by `model.step`."""
+    """Every byte is the likeliest of those that may come, by the model in PyTorch."""
     text = text_of(small_model, SamplingConfig(length=60, temperature=0))
     state, where, room = small_model.initial_state(1), START, 60
     for byte in OPENING:
-        logits, state = small_model.step(torch.tensor([byte]), state)
+        (logits,), state = small_model(torch.tensor([[byte]]), state)
     for byte in text.encode():
         allowed = torch.from_numpy(UTF8.allowed(where, room))
         assert byte == int(logits[0].where(allowed, -torch.inf).argmax())
         where, room = UTF8.next_state(where, byte), room - 1
-        logits, state = small_model.step(torch.tensor([byte]), state)
+        (logits,), state = small_model(torch.tensor([[byte]]), state)
 
 
 def test_characters_come_while_they_are_drawn(small_model):
@@ -215,14 +215,14 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
-    """It is compared with `model.step`, with the value set by hand."""
+    """It is compared with the model in PyTorch, with the value set by hand."""
     model, clamp = loaded(small_model), Clamp(unit=5, cell=2.0)
     after = model.advance(model.initial_state(1, clamp), [np.frombuffer(b"abc", np.uint8)], clamp)
     state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():
         for byte in b"abc":
             state.c[-1, :, 5] = 2.0
-            logits, state = small_model.step(torch.tensor([byte]), state)
+            (logits,), state = small_model(torch.tensor([[byte]]), state)
     np.testing.assert_allclose(after.h, state.h, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(model.next_token(after), logits, rtol=1e-5, atol=1e-6)
     assert after.c[-1, 0, 5] == 2.0

@@ -7,6 +7,7 @@ import zlib
 from base64 import b64decode
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ from mlstm_sentiment.pages.report import (
 )
 from mlstm_sentiment.pages.report import _Share as Share
 from mlstm_sentiment.pages.report import _time_chart as time_chart
+from mlstm_sentiment.reading.rows import OwnNames
 from mlstm_sentiment.reading.table_model import TableModel
+from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
 from mlstm_sentiment.rows.summary import Summary
 from mlstm_sentiment.text.profiles import text_profile
@@ -52,7 +55,10 @@ def report_of(classifier, rows, by=None, source="comments.csv"):
     for row in rows:
         model.add(row)
     summary = Summary(classifier.fitted, by, model=model)
-    report = Report(classifier, summary, lambda: "comment", about=lambda: "comma, UTF-8")
+    key = KeyChooser("comment")
+    key.keys = key.requested
+    read = SimpleNamespace(key=key, about="comma, UTF-8")
+    report = Report(classifier, summary, read, OwnNames([]))
     for row in rows:
         summary.add(row)
         report.add(row)

@@ -10,7 +10,7 @@ import openpyxl
 import pandas
 import pytest
 
-from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.preparation.blocks import BLOCK_BYTES, Request, cut, read_block
 from data_utils.preparation.expansion import expand
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions, as_input
@@ -18,7 +18,7 @@ from mlstm_sentiment.reading.records import read_records, warn_of_other_lines
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 
-REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
+REQUEST = Request((), "raw", strict=False, documents=False, digests=False, block_bytes=BLOCK_BYTES)
 
 
 def texts_of(path, text_key=None, strict=True):

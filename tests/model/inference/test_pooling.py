@@ -30,11 +30,11 @@ def sequences():
 
 
 def by_the_byte(model, sequence, state_name, pooling, layers, tanh):
-    """The definition: one step per byte; all states are stored and pooled by NumPy in fp64."""
+    """The definition: one byte at a time; all states are stored and pooled by NumPy in fp64."""
     state, seen = model.initial_state(1), []
     with torch.no_grad():
         for byte in sequence:
-            _, state = model.step(torch.tensor([int(byte)]), state)
+            _, state = model(torch.tensor([[int(byte)]]), state)
             chosen = state.c if state_name == "cell" else state.h
             seen.append(np.concatenate([chosen[layer, 0].double().numpy() for layer in layers]))
     values = np.tanh(seen) if tanh else np.array(seen)

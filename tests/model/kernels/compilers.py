@@ -5,16 +5,17 @@ import subprocess
 
 import pytest
 
-from model.kernels import compilation
+from mlstm_sentiment.files.compiled_code import CXX
+from model.kernels.compilation import FOLDER
 
 
 def output_of(source, folder, *options):
     """Compile a program that includes the headers of model/kernels; return the words it prints."""
     try:
-        compiler = compilation._compiler()
+        compiler = CXX.command()
     except RuntimeError:
         pytest.skip("no C++ compiler")
-    options = ("-std=c++20", "-pthread", f"-I{compilation.FOLDER}", *options)
+    options = ("-std=c++20", "-pthread", f"-I{FOLDER}", *options)
     command = [*compiler, *options, "-x", "c++", "-", "-o", folder / "program"]
     subprocess.run(command, input=source, text=True, check=True)
     run = subprocess.run(
@@ -29,7 +30,7 @@ def quick_compiler(folder, before=""):
     The slow tests compile as users do.
     """
     script = folder / "c++"
-    script.write_text(f'#!/bin/sh\n{before}\nexec {shlex.join(compilation._compiler())} "$@" -O0\n')
+    script.write_text(f'#!/bin/sh\n{before}\nexec {shlex.join(CXX.command())} "$@" -O0\n')
     script.chmod(0o755)
     return script
 

@@ -26,13 +26,13 @@ of_torch = openmp()
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.kernels.cpp.mlstm import runs_compiled
 from model.kernels.reference.mlstm import reference_mlstm
-from model.layers.recurrence import fused_mlstm
+from model.layers.recurrence import recur
 from model.state import State
 from model.kernels.window import RecurrentWeights, RecurrenceInput
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
 window = RecurrenceInput(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
-fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
+fused, exact = recur("auto", window)[0], reference_mlstm(window)[0]
 assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
 assert openmp() == of_torch  # threads of another one would poll beside torch's
 print(runs_compiled(w_mh))
@@ -198,7 +198,7 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     elif damage == "another library":
         source = tmp_path / "planted.cpp"
         source.write_text("int planted() { return 2; }")
-        compiler = compilation._compiler()
+        compiler = compiled_code.CXX.command()
         subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", library], check=True)
     else:
         digest.write_text("0" * 64)
@@ -225,7 +225,7 @@ def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
         assert compilation.load(compilation.Build(source, ())).one() == one
     for nothing in ("", "  ", 'g++ "'):
         monkeypatch.setenv("CXX", nothing)
-        assert len(compilation._compiler()) == 1
+        assert len(compiled_code.CXX.command()) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")

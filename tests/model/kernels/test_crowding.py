@@ -9,7 +9,7 @@ import torch
 from model.kernels import crowding
 from model.kernels.compilation import window_library
 from model.kernels.window import RecurrenceInput, RecurrentWeights
-from model.layers.recurrence import fused_mlstm
+from model.layers.recurrence import recur
 from model.state import State
 
 
@@ -90,5 +90,5 @@ def test_every_window_on_a_cpu_looks(monkeypatch):
         pytest.skip("no compiler")
     weights = RecurrentWeights(torch.zeros(2, 2), torch.zeros(8, 2), torch.zeros(8))
     state = State(torch.zeros(1, 2), torch.zeros(1, 2))
-    fused_mlstm(RecurrenceInput(torch.zeros(3, 1, 10), state, weights))
+    recur("auto", RecurrenceInput(torch.zeros(3, 1, 10), state, weights))
     assert looked == [True]

@@ -33,7 +33,7 @@ def alone(model, sequence, window):
     start = max(len(sequence) - window, 0)
     for place, token in enumerate(sequence.astype(np.int64)):
         before = state.detach() if place == start else state
-        _, state = model.step(torch.tensor([token]), before)
+        _, state = model(torch.tensor([[token]]), before)
         state = state.detach() if place < start else state
     return state.features("cell")[-1, 0]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from experiments.intervals import area_difference
 from tests.transfer.examples import make_examples
 from transfer.neuron.ranking import (
     Cuts,
     Ranking,
-    area_difference,
     area_interval,
     describe_ranking,
     fit_cuts,

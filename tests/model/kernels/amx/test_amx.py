@@ -187,7 +187,7 @@ def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch
 @pytest.mark.processor
 def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
-    hidden, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
+    hidden, _ = recurrence.recur("auto", window_of(x_proj, h, c, *weights))
     assert torch.equal(hidden, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
     with torch.no_grad():
         w_x = torch.randn(5 * 33, 40).bfloat16()
