@@ -266,8 +266,8 @@ def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
 def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(
     whole, folder, run_here
 ):
-    process = start(*small_run(folder, STEPS))
-    # Without a checkpoint a killed run could not be resumed; this one has all it needs.
+    process = start(*small_run(folder, STEPS, **{"checkpoint.keep": 99}))
+    # Without a checkpoint a killed run could not be resumed; this one has all it needs, and stays.
     wait_for(folder / "checkpoint" / "step-00000006" / "training.json", bool)
     process.send_signal(signal.SIGSTOP)
     try:
