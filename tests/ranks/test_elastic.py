@@ -27,7 +27,7 @@ def whole(tmp_path_factory):
 
 
 def begun(folder, lines):
-    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines, seconds=120)
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines)
 
 
 def test_four_ranks_two_and_four_again(tmp_path):

@@ -68,7 +68,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
 @pytest.mark.slow
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
     """A terminal or Slurm signals workers and launcher, which forwards the signal."""
-    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
+    steps, whole, cut = 120, tmp_path / "whole", tmp_path / "cut"
     assert launch(2, *small_run(whole, steps)).returncode == 0
     process = start_anew(
         *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
@@ -76,7 +76,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     )
     wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
     os.killpg(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert "stopped and saved" in output, output
     done(launch(2, "main.py", "--resume", cut))
     assert rows_of(cut) == rows_of(whole)

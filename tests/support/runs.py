@@ -260,7 +260,7 @@ def run_shell(command, cwd, timeout=300):
     )
 
 
-def wait_for(path, condition, seconds=60):
+def wait_for(path, condition, seconds=120):
     """Wait until a file's text meets a condition."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
