@@ -23,7 +23,7 @@ def main() -> None:
     try:
         _print_speeds(result)
     finally:  # the reader of stdout may leave
-        command.report(result, options.output)
+        command.report(result, options.output, "a result")
 
 
 def measure(options: Any) -> dict[str, Any]:

@@ -37,7 +37,8 @@ def main() -> None:
         if getattr(options, alone) is not None:
             others = {item.name for item in fields(Options)} - {alone, *uses}
             command.check_unset(options, others, f"has no effect with --{alone}")
-    command.prepare_output(options.output, options.calibrate)
+    command.prepare_output(options.output, kind="a plan")
+    command.prepare_output(options.calibrate, kind="a description of a cluster")
     if options.calibrate is not None:
         _calibrate(options.calibrate)
         return
@@ -45,10 +46,11 @@ def main() -> None:
         if options.cluster is None:
             raise InputError("--actual needs the --cluster that the run used")
         result = compare_with_run(options.cluster, options.actual)
-        print_and_write([in_words(result, options.cluster)], result, options.output)
+        line = in_words(result, options.cluster)
+        print_and_write([line], result, options.output, "a plan")
         return
     result = make_plan(options)
-    print_and_write(lines(result), result, options.output)
+    print_and_write(lines(result), result, options.output, "a plan")
 
 
 def _calibrate(path: Path) -> None:
@@ -58,7 +60,7 @@ def _calibrate(path: Path) -> None:
     with launched("auto") as world:
         measured = calibrate(world)
         if world.is_main:
-            write_content(path, measured, "a result")
+            write_content(path, measured, "a description of a cluster")
             print(measured, end="")
 
 

@@ -89,12 +89,13 @@ def score(
 
     The report of a single model is its row, without a table.
     """
-    prepare_output(options.output)
+    prepare_output(options.output, kind="an evaluation")
     if not options.model:
         raise InputError("--model: name at least one")
     results = {_name_of(model): _scored(model, options, split_for) for model in options.model}
     if len(results) == 1:
-        report({**next(iter(results.values())), "origin": origin}, options.output)
+        result = {**next(iter(results.values())), "origin": origin}
+        report(result, options.output, "an evaluation")
         return
     cells = [["model", "bits per character", "standard error", "characters", "seconds"]]
     for name, row in results.items():
@@ -102,7 +103,8 @@ def score(
         shown = f"{bits:.4f}", "-" if error is None else f"{error:.4f}"
         cells.append([name, *shown, f"{row['characters']:,}", f"{row['seconds']:.2f}"])
     rows = [{"model": name, **row} for name, row in results.items()]
-    print_and_write(aligned(cells), {"models": rows, "origin": origin}, options.output)
+    result = {"models": rows, "origin": origin}
+    print_and_write(aligned(cells), result, options.output, "an evaluation")
 
 
 def _name_of(model: str) -> str:

@@ -19,7 +19,7 @@ class Options:
 
 
 def run(options: Options) -> None:
-    prepare_output(options.output)
+    prepare_output(options.output, kind="a list of models")
     models = [describe_shipped(name) for name in shipped_models()]
     lines = []
     for model in models:
@@ -27,4 +27,4 @@ def run(options: Options) -> None:
         what = f"{model['architecture']['hidden_size']:,} units, {model['megabytes']} MB"
         answers = model["classes"][:1] + ["neutral"] * model["neutral"] + model["classes"][1:]
         lines.append(f"{names:<28} {what}{': ' * bool(answers)}{', '.join(answers)}")
-    print_and_write(lines, {"models": models}, options.output)
+    print_and_write(lines, {"models": models}, options.output, "a list of models")

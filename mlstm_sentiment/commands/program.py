@@ -242,21 +242,23 @@ def say(*lines: str) -> None:
     print(*map(printable, lines), sep="\n", flush=True)
 
 
-def report(result: Mapping[str, Any], output: Path | None) -> None:
+def report(result: Mapping[str, Any], output: Path | None, kind: Kind) -> None:
     """Print a result for people, a line for each value, and, if asked, write it as JSON."""
     lines = [
         f"{name:<24} {value:.4f}" if isinstance(value, float) else f"{name:<24} {value}"
         for name, value in result.items()
         if not isinstance(value, Mapping)
     ]
-    print_and_write(lines, result, output)
+    print_and_write(lines, result, output, kind)
 
 
-def print_and_write(lines: Iterable[str], result: Mapping[str, Any], output: Path | None) -> None:
+def print_and_write(
+    lines: Iterable[str], result: Mapping[str, Any], output: Path | None, kind: Kind
+) -> None:
     """Print the lines of a result and, if asked, write it as JSON, even if nobody reads them."""
     try:
         say(*lines)
     finally:
         if output is not None:
-            prepare_output(output)
-            write_json(output, result, "a result")
+            prepare_output(output, kind=kind)
+            write_json(output, result, kind)

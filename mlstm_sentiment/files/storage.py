@@ -372,17 +372,18 @@ def _acquired(
     try:
         try:
             lock.acquire(timeout=0)
-        except filelock.Timeout:
-            if not timeout:
-                raise
-            log.warning("%s; waiting up to %g s for it to end", _holder(folder), timeout)
-            lock.acquire(timeout=timeout)
+        except filelock.Timeout as error:
+            if timeout and (holder := _holder(folder, lock)):
+                log.warning("%s; waiting up to %g s for it to end", holder, timeout)
+                with suppress(filelock.Timeout):
+                    lock.acquire(timeout=timeout)
+            if not lock.is_locked and (holder := _holder(folder, lock)):
+                remedy = "wait for it to end, or name another folder"
+                raise TryAgain(f"{holder}; {remedy}") from error
     except (FileNotFoundError, FileExistsError):
         if is_last:
             raise
         return None
-    except filelock.Timeout as error:
-        raise TryAgain(f"{_holder(folder)}; wait for it to end, or name another folder") from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -395,10 +396,16 @@ def _description() -> dict[str, int | str]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
-def _holder(folder: Path) -> str:
-    """Return the name of a folder's holder; wait for a new holder to record it."""
+def _holder(folder: Path, lock: filelock.BaseFileLock) -> str | None:
+    """Return the name of a folder's holder; None, with the lock, if it has just left.
+
+    This waits for a new holder to record its name.
+    """
     end = time.monotonic() + _RECORD_SECONDS
     while time.monotonic() < end:
+        with suppress(filelock.Timeout):
+            lock.acquire(timeout=0)
+            return None
         try:
             holder = read_json(folder / HOLDER_FILE)
             process = f"process {holder['pid']} on {holder['host']}"

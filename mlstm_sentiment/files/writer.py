@@ -51,7 +51,8 @@ _SMALL_BYTES = 1 << 20  # files up to this size are compared with their digest
 # A folder that holds one of these is read as a whole; a run's folder is not.
 _DESCRIPTIONS = ("config.json", "classifier.json", "meta.json")
 
-# What a file contains. "part of a folder": of a model, a corpus or a checkpoint.
+# What a file contains. "part of a folder": of a model, a corpus or a checkpoint. "a result": of a
+# study or a benchmark.
 Kind = Literal[
     "part of a folder",
     "rows",
@@ -64,6 +65,10 @@ Kind = Literal[
     "labelled reviews",
     "a download",
     "compiled code",
+    "an evaluation",
+    "a list of models",
+    "a plan",
+    "a description of a cluster",
     "a result",
 ]
 

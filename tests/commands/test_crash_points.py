@@ -63,7 +63,23 @@ def check(name, inputs, work, most, ranks=1):
     command = [word.replace("INPUT", str(inputs)) for part in COMMANDS[name] for word in part]
     count, wrong = faults(command, work, most, ranks)
     print(f"{name}, {ranks} ranks: {count} points, {len(wrong)} bad")
+    assert count
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_point_that_a_run_does_not_reach_is_bad(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "folder = Path(sys.argv[1])\n"
+        "for _ in range(2 if folder.name in ('whole', 'again') else 1):\n"
+        "    (folder / 'written').write_text('all')\n"
+    )
+    count, (wrong,) = faults([script, "{}"], tmp_path / "work", most=EVERY)
+    assert count == 2
+    assert wrong.startswith("2 (open ")
+    assert "was not killed" in wrong
 
 
 @pytest.mark.parametrize("name", DEFAULT)

@@ -191,6 +191,22 @@ def test_what_a_command_wrote_it_replaces_and_another_does_not(work, run_here):
     done(run_here(*classify, work / "empty.csv"))
 
 
+def test_a_result_of_one_command_is_not_replaced_by_that_of_another(work, run_here):
+    cluster = ROOT / "configs/clusters/h200.toml"
+    evaluate = ["scripts/evaluate.py", "--model", work / "m", "--data", work / "train.csv"]
+    plan = ["scripts/plan.py", "--model", "512", "--cluster", cluster, "--characters", "1e9"]
+    commands = {"an evaluation": evaluate, "a plan": plan}
+    for kind, command in commands.items():
+        for _ in range(2):
+            done(run_here(*command, "--output", work / f"{kind}.json"))
+    for kind, command in commands.items():
+        for other in commands.keys() - {kind}:
+            assert_refused(
+                run_here(*command, "--output", work / f"{other}.json"),
+                f"{other}.json: contains {other}, not {kind}",
+            )
+
+
 def test_a_name_reaches_the_terminal_escaped(work):
     name = "\x1b[31m.csv"
     (work / "train.csv").rename(work / name)

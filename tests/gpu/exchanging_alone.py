@@ -6,7 +6,6 @@ seconds exposed. The process must end by itself.
 
 import json
 import sys
-from datetime import timedelta
 
 import numpy as np
 import torch
@@ -16,23 +15,16 @@ from data_utils.lanes import WindowBatch
 from tests.support.trainers import make_trainer
 from training.parallel.batch import as_batch
 from training.parallel.buckets import BucketedExchange
-from training.parallel.distributed import World
+from training.parallel.distributed import TrainingDevice, World, launched
 
 STEPS = 8
 SIZES = {"cuda": (1024, 128, 128), "cpu": (16, 4, 8)}  # units, lanes, bytes
 SENT = {"alone": None, "fp32": torch.float32, "fp16": torch.float16}
 
 
-def main(kind):
-    units, lanes, length = SIZES[kind]
-    device = torch.device(kind, 0) if kind == "cuda" else torch.device(kind)
-    dist.init_process_group(
-        "nccl" if kind == "cuda" else "gloo",
-        store=dist.HashStore(),
-        rank=0,
-        world_size=1,
-        timeout=timedelta(seconds=60),
-    )
+def compare(world: World) -> dict[str, dict[str, float]]:
+    """Train in each precision and each way; return the losses and the seconds exposed."""
+    units, lanes, length = SIZES[world.device.type]
     tokens = np.random.default_rng(0).integers(0, 256, (lanes, length + 1), dtype=np.uint8)
     count = lanes * length
     window = WindowBatch(tokens, np.full(lanes, length), np.full(lanes, True), count, count)
@@ -44,7 +36,7 @@ def main(kind):
                 lanes,
                 steps=100,
                 hidden_size=units,
-                world=World(0, 1, device),
+                world=world,
                 lr=1e-3,
                 clip_norm=1.0,
             )
@@ -52,10 +44,22 @@ def main(kind):
                 leaves, loss = trainer.model.per_gate_parameters(), trainer._loss_of_one_token
                 trainer.exchange = BucketedExchange(leaves, trainer.world, sent, 25.0, loss)
             for _ in range(STEPS):
-                trainer.train(as_batch(window, device))
+                trainer.train(as_batch(window, world.device))
             nats = float(trainer.nats) / (STEPS * count)
             results[f"{precision} {way}"] = {"nats": nats, "exposed": trainer.exchange.clock.lap()}
-    dist.destroy_process_group()
+    return results
+
+
+def main(kind: TrainingDevice) -> None:
+    with launched(kind, timeout=60.0) as world:
+        dist.init_process_group(
+            dist.get_default_backend_for_device(world.device),
+            store=dist.HashStore(),
+            rank=0,
+            world_size=1,
+            timeout=world.timeout,
+        )
+        results = compare(world)
     print(json.dumps(results))
 
 

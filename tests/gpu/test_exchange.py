@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from tests.support.runs import done, run
+from tests.support.runs import done, run_anew
 from tests.support.trainers import make_trainer, make_window
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
@@ -18,7 +18,7 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_exchange_with_nobody_changes_nothing_and_the_process_ends(device):
     """NCCL's kernels, DDP's hook and the captures of windows, side by side in one process."""
-    process = done(run("-m", "tests.gpu.exchanging_alone", device, timeout=240))
+    process = done(run_anew("-m", "tests.gpu.exchanging_alone", device, timeout=240))
     results = json.loads(process.stdout.splitlines()[-1])
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 1e-3), ("fp16", 1e-3)):
         alone = results[f"{precision} alone"]["nats"]

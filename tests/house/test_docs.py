@@ -22,7 +22,6 @@ from tests.support.runs import ROOT, done, environment_of
 
 PATTERNS = ("docs/*.md", "experiments/**/*.md", "mlstm_sentiment/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
-NOTEBOOKS = ("use", "the_neuron")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

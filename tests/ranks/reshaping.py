@@ -14,7 +14,9 @@ from safetensors.torch import load_file
 
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
+from mlstm_sentiment.files.writer import write_content
 from mlstm_sentiment.text.split import encode_split
+from tests.support.runs import free_port, wait_for
 from tests.support.trainers import ALONE, PROFILE, make_trainer
 from training.checkpoint import Checkpoints
 from training.parallel.batch import as_batch
@@ -44,21 +46,30 @@ def train(world, folder, steps):
     return losses, same
 
 
+def agreed_port(path, rank):
+    """Return a port that rank 0 chooses and writes to a file, as late as it can be."""
+    if rank == 0:
+        write_content(path, str(free_port()), None)
+    wait_for(path, bool, seconds=240)  # for as long as the others train
+    return path.read_text()
+
+
 def main():
     """Take part in the starts that are large enough for this rank."""
-    folder, *ports = sys.argv[1:]
+    folder = Path(sys.argv[1])
     torch.set_num_threads(1)
     rank, together, same = int(os.environ["RANK"]), [], []
-    for (ranks, steps), port in zip(STARTS, ports, strict=True):
+    for number, (ranks, steps) in enumerate(STARTS):
         if rank < ranks:
+            port = agreed_port(folder / f"port-{number}", rank)
             os.environ |= {"WORLD_SIZE": str(ranks), "MASTER_PORT": port}
             with launched("cpu") as world:
                 torch.set_num_threads(1)
-                losses, unchanged = train(world, Path(folder) / "together", steps)
+                losses, unchanged = train(world, folder / "together", steps)
             together += losses
             same.append(unchanged)
     if rank == 0:
-        alone, _ = train(ALONE, Path(folder) / "alone", STARTS[-1][1])
+        alone, _ = train(ALONE, folder / "alone", STARTS[-1][1])
         json.dump({"together": together, "alone": alone, "same": same}, sys.stdout)
 
 

@@ -122,7 +122,7 @@ def test_the_exit_code_is_that_of_the_training(submit, tmp_path, environment, co
     assert ("requeue 7" in (tmp_path / "scontrol.log").read_text()) == requeued
 
 
-def run_elastic(*words, timeout=60, **environment):
+def run_elastic(*words, **environment):
     """Run scripts/elastic.sh with this interpreter."""
     return subprocess.run(
         ["bash", ROOT / "scripts/elastic.sh", *map(str, words)],
@@ -130,7 +130,7 @@ def run_elastic(*words, timeout=60, **environment):
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable, **environment},
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=240,
     )
 
 
@@ -311,6 +311,6 @@ def test_the_trainjobs_command_trains(tmp_path):
     assert words_of("command") == ["bash", "scripts/elastic.sh"]
     assert not re.search(r"name: PET_", TRAINJOB)  # reserved for the controller
     pod = {"JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
-    process = run_elastic(*own.split(), *small_run(tmp_path / "run", 20), timeout=240, **pod)
+    process = run_elastic(*own.split(), *small_run(tmp_path / "run", 20), **pod)
     assert process.returncode == 0, process.stderr
     assert rows_of(Path(tmp_path / "run"))[-1]["step"] == 20

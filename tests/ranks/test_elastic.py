@@ -10,15 +10,7 @@ import pytest
 
 from mlstm_sentiment.files.storage import read_json
 from tests.ranks.reshaping import STARTS
-from tests.support.runs import (
-    free_port,
-    rows_of,
-    run_ranks,
-    small_run,
-    start_anew,
-    start_ranks,
-    wait_for,
-)
+from tests.support.runs import rows_of, run_ranks, small_run, start_anew, start_ranks, wait_for
 
 LONG = 120  # steps, for a signal to come between them
 SELDOM = {"evaluate.every_steps": 60, "checkpoint.every_steps": 1000}  # they take most of the time
@@ -35,13 +27,12 @@ def whole(tmp_path_factory):
 
 
 def begun(folder, lines):
-    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines, seconds=120)
+    wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= lines)
 
 
 def test_four_ranks_two_and_four_again(tmp_path):
     """Losses are those of one process; the carried states are split anew, unchanged."""
-    ports = [free_port() for _ in STARTS]
-    first, *others = run_ranks(4, "-m", "tests.ranks.reshaping", tmp_path, *ports)
+    first, *others = run_ranks(4, "-m", "tests.ranks.reshaping", tmp_path)
     assert not any(process.returncode for process in (first, *others)), (first, others)
     result = json.loads(first.stdout)
     assert result["same"] == [True, True, True]

@@ -7,7 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.support import runs
-from tests.support.runs import ROOT, done, launch, rows_of, run, run_ranks, start_anew, wait_for
+from tests.support.runs import (
+    ROOT,
+    done,
+    launch,
+    rows_of,
+    run,
+    run_ranks,
+    run_ranks_anew,
+    start_anew,
+    wait_for,
+)
 from training.runs.run_directory import read_rows
 
 STEPS = 40
@@ -58,7 +68,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
 @pytest.mark.slow
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
     """A terminal or Slurm signals workers and launcher, which forwards the signal."""
-    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
+    steps, whole, cut = 120, tmp_path / "whole", tmp_path / "cut"
     assert launch(2, *small_run(whole, steps)).returncode == 0
     process = start_anew(
         *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
@@ -66,7 +76,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     )
     wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
     os.killpg(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     assert "stopped and saved" in output, output
     done(launch(2, "main.py", "--resume", cut))
     assert rows_of(cut) == rows_of(whole)
@@ -76,7 +86,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
 @pytest.mark.parametrize("way", ["", "failing"])
 def test_no_thread_of_gloo_outlives_the_world(way):
     """Such a thread can abort the process when the interpreter exits, or keep it from exiting."""
-    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving", way)):
+    for rank, process in enumerate(run_ranks_anew(2, "-m", "tests.ranks.leaving", way)):
         assert process.returncode == 0, process.stderr
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
         assert process.stdout.endswith("of 4 trainers\n") == (way == "failing")

@@ -80,7 +80,10 @@ def digests(folder):
 
 
 def faults(command, work, most, ranks=1):
-    """Return how many points were tried, and what was wrong at each of the others."""
+    """Return how many points were tried, and what was wrong at each of the bad ones.
+
+    A point at which the first run was not killed is bad: nothing was tried there.
+    """
     whole, again, log = work / "whole", work / "again", work / "operations.txt"
     for folder, file in ((whole, log), (again, None)):
         folder.mkdir(parents=True)
@@ -96,14 +99,15 @@ def faults(command, work, most, ranks=1):
     for point in points:
         folder = work / str(point)
         folder.mkdir()
-        run(command, folder, point, ranks=ranks)
+        killed = run(command, folder, point, ranks=ranks).returncode == -signal.SIGKILL
         process = run(command, folder, ranks=ranks)
         got = digests(folder)
         differing = {name for name in stable if got.get(name) != expected[name]}
         differing |= got.keys() ^ expected.keys()
-        if process.returncode or differing:
+        if not killed or process.returncode or differing:
             line = process.stderr.strip().rpartition("\n")[2]
             what = f"exit code {process.returncode} ({line})" if process.returncode else ""
+            what += "" if killed else "was not killed"
             wrong.append(f"{point} ({operations[point - 1]}): {what} {sorted(differing)}")
         shutil.rmtree(folder)
     return len(points), wrong

@@ -1,7 +1,9 @@
 """Python commands in processes that have torch imported already: seconds less for each.
 
 A server imports what the commands do and forks a child for each of them. The child is a process
-of its own: arguments, folder, environment, streams and exit code are a fresh interpreter's.
+of its own: arguments, folder, environment, streams and exit code are a fresh interpreter's. Its
+end is not: the child leaves without what `atexit` holds and without finalizing the interpreter, so
+a hang or an abort there goes unnoticed. A test of how a process ends needs `runs.run_anew`.
 """
 
 import atexit

@@ -165,6 +165,16 @@ def run_ranks(count, *command, last=(), cwd=ROOT, timeout=300):
         return [process.result() for process in waiting]
 
 
+def run_ranks_anew(count, *command):
+    """Run `python <command>` as so many ranks, in new interpreters; return the outcomes."""
+    with ThreadPoolExecutor(count) as threads:
+        return list(
+            threads.map(
+                lambda environment: run_anew(*command, env=environment), environments_of(count)
+            )
+        )
+
+
 def start_ranks(count, *command):
     """Start `python <command>` as so many ranks; return the running processes."""
     return [start(*command, env=environment) for environment in environments_of(count)]
@@ -250,12 +260,13 @@ def run_shell(command, cwd, timeout=300):
     )
 
 
-def wait_for(path, condition, seconds=60):
+def wait_for(path, condition, seconds=120):
     """Wait until a file's text meets a condition."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if path.is_file() and condition(path.read_text()):
-            return
+        with suppress(FileNotFoundError):  # not yet, or no longer
+            if condition(path.read_text()):
+                return
         time.sleep(0.02)
     raise AssertionError(f"{path} did not become ready")
 

@@ -66,6 +66,17 @@ def test_what_is_written_is_the_step_of_the_save_although_training_goes_on(
     assert all((ours[key] == theirs[key]).all() for key in ours)
 
 
+def open_when_awaited(gate, write):
+    """Open the gate in the moment in which somebody waits for a write in the background."""
+    result = write.result
+
+    def opening():
+        gate.opened.set()
+        return result()
+
+    write.result = opening
+
+
 def test_the_next_save_waits_for_the_one_before(checkpoints, small_split, gate):
     trainer = make_trainer()
     train(trainer, small_split, 1)
@@ -74,7 +85,7 @@ def test_the_next_save_waits_for_the_one_before(checkpoints, small_split, gate):
         assert gate.reached.wait(30)
         assert checkpoints.complete() == []
         train(trainer, small_split, 1)
-        threading.Timer(0.3, gate.opened.set).start()
+        open_when_awaited(gate, checkpoints._under_way)
         checkpoints.save(trainer, PROFILE, {}, at_once=True)
         assert [step_of(folder) for folder in checkpoints.complete()] == [1, 2]
 

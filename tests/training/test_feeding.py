@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import wait
 from contextlib import nullcontext
 
 import numpy as np
@@ -70,16 +71,16 @@ class Noted:
 
 
 def test_the_next_batch_is_made_while_this_step_runs(small_split):
-    lanes = Noted(Lanes(small_split, lanes=4, window=16), 0.05)
+    lanes = Noted(Lanes(small_split, lanes=4, window=16), 0.2)
     with Prefetcher(lanes, CPU, 0, 99) as prefetcher:
         prefetcher.next()
         first = prefetcher.waited
-        for _ in range(2):
-            time.sleep(0.25)  # a step, much longer than the making of a batch
+        for made in ([0, 1], [0, 1, 2]):
+            wait([prefetcher.coming], timeout=60)  # a step, longer than the making of a batch
+            assert lanes.indices == made
             prefetcher.next()
-    assert first > 0.01
-    assert prefetcher.waited - first < 0.05  # neither of the two was waited for
-    assert lanes.indices[:3] == [0, 1, 2]
+    assert first > 0.05
+    assert prefetcher.waited - first < first / 2  # neither of the two was waited for
 
 
 @pytest.mark.parametrize("first", [0, 3])

@@ -169,7 +169,6 @@ def set_text(page: Browser, text: str) -> list:
     """Set the text of the page; return the colours once it is read."""
     page.run("panels.get(0).set(arguments[0])", text)
     until(page, READ)
-    time.sleep(0.1)  # a frame
     return colours_of(page)
 
 

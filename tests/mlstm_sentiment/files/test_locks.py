@@ -5,8 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Thread, Timer
+from threading import Event, Timer
 
 import filelock
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder
 from mlstm_sentiment.files.writer import write_json
+from tests.data_utils.preparation.interruptions import acting_at
 from tests.support.folders import contents
 from tests.support.runs import ROOT
 
@@ -77,13 +79,39 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
     def hold():
         with lock_folder(tmp_path / "run"):
             held.set()
-            over.wait()
+            assert over.wait(60)
 
-    Thread(target=hold).start()
-    held.wait()
-    Thread(target=over.set).start()
-    with lock_folder(tmp_path / "run", timeout=60):
-        assert over.is_set()
+    with ThreadPoolExecutor(1) as threads:
+        holder = threads.submit(hold)
+        assert held.wait(60)
+        with (
+            acting_at("waiting up to 60 s", over.set, "mlstm_sentiment"),
+            lock_folder(tmp_path / "run", timeout=60),
+        ):
+            assert over.is_set()
+        holder.result()
+
+
+@pytest.mark.parametrize("timeout", [0, 60])
+def test_a_holder_that_has_just_left_is_neither_named_nor_waited_for(
+    tmp_path, monkeypatch, caplog, timeout
+):
+    acquire, calls = filelock.FileLock.acquire, []
+
+    def held_at_first(lock, **options):
+        calls.append(options)
+        if len(calls) == 1:
+            raise filelock.Timeout(lock.lock_file)
+        return acquire(lock, **options)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", held_at_first)
+    with (
+        lock_folder(tmp_path / "run", timeout),
+        pytest.raises(InputError, match=f"in use by process {os.getpid()} on"),
+        lock_folder(tmp_path / "run"),
+    ):
+        pass
+    assert not caplog.messages
 
 
 @pytest.mark.parametrize(("owner", "name"), [(os, "mkdir"), (filelock.FileLock, "acquire")])

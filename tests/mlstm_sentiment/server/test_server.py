@@ -341,9 +341,9 @@ def test_a_client_that_leaves_is_not_answered():
 
 def test_a_request_that_takes_too_long_gets_an_error_and_the_next_is_answered():
     gate = Gate()
-    with served(gate, limits=Limits(seconds=0.2)) as server:
-        refused(server.post(["slow"]), 503, "no answer in 0.2 seconds")
-        refused(server.post(["waits, and is given up"]), 503, "no answer in 0.2 seconds")
+    with served(gate, limits=Limits(seconds=0.5)) as server:
+        refused(server.post(["slow"]), 503, "no answer in 0.5 seconds")
+        refused(server.post(["waits, and is given up"]), 503, "no answer in 0.5 seconds")
         gate.opened.set()
         for _ in range(100):
             if server.post(["next"]).status_code == 200:
@@ -457,13 +457,13 @@ def received_from(client):
 
 
 def test_a_slow_client_that_receives_gets_the_whole_page():
-    with served(page=LARGE, limits=Limits(idle_seconds=0.5)) as server:
+    with served(page=LARGE, limits=Limits(idle_seconds=1.0)) as server:
         with server.client.stream("GET", "/") as response:
             pieces = 0
             for number, piece in enumerate(response.iter_bytes(1 << 20)):
                 pieces += len(piece)
                 if number < 10:
-                    threading.Event().wait(0.1)
+                    threading.Event().wait(0.15)
         assert pieces == len(LARGE)
 
 

@@ -108,6 +108,58 @@ class LostWork:
             raise dist.DistBackendError("NCCL timed out")
 
 
+ONE_NODE, NODES = {"GROUP_WORLD_SIZE": "1"}, {"GROUP_WORLD_SIZE": "2"}
+ONE_STORE = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+RESTARTED = {"TORCHELASTIC_MAX_RESTARTS": "5", "TORCHELASTIC_RESTART_COUNT": "3"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "prefix", "warnings"),
+    [
+        (ONE_NODE | ONE_STORE | RESTARTED, "3/", 0),
+        (NODES | ONE_STORE | RESTARTED, "", 1),
+        (NODES | RESTARTED, "", 0),  # a store for each attempt
+        (NODES | ONE_STORE, "", 0),  # a single attempt
+    ],
+)
+def test_attempts_on_one_node_share_no_keys_and_those_on_several_are_warned_about(
+    environment, prefix, warnings, monkeypatch, caplog
+):
+    for name in {**ONE_NODE, **ONE_STORE, **RESTARTED}:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    store, stores = dist.HashStore(), []
+    places = iter([(store, 0, 2), (store, 1, 2)])
+    monkeypatch.setattr(dist, "rendezvous", lambda *args, **options: iter([next(places)]))
+    monkeypatch.setattr(
+        dist, "init_process_group", lambda *args, **options: stores.append(options["store"])
+    )
+    with ThreadPoolExecutor(2) as ranks:
+        list(ranks.map(lambda _: joining.join(CPU, timedelta(seconds=7)), range(2)))
+    assert store.check([f"{prefix}here/0", f"{prefix}here/1"])
+    for own in stores:
+        own.set("of the group", "")
+    assert len(stores) == 2
+    assert store.check([f"{prefix}of the group"])
+    assert ["keeps one store" in line for line in caplog.messages] == [True] * warnings
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("1", [joining.DUMP_SECONDS]), ("True", [joining.DUMP_SECONDS]), ("0", []), ("", [])],
+)
+def test_a_rank_that_leaves_waits_for_nccls_flight_recorder_if_there_is_one(
+    value, seconds, monkeypatch, leaving
+):
+    slept = []
+    monkeypatch.setattr(joining.time, "sleep", slept.append)
+    leaving(CPU, WORLD_SIZE=2, RANK=0, TORCH_NCCL_DUMP_ON_TIMEOUT=value)
+    with pytest.raises(SystemExit), launched("cpu"):
+        raise dist.DistBackendError("NCCL timed out")
+    assert slept == seconds
+
+
 def of_two_states(world):
     states = OptimizerStates(2, world.rank)
     moment = torch.zeros(2)
@@ -126,8 +178,12 @@ def of_two_states(world):
 def test_ranks_that_openmp_binds_to_the_same_cores_are_reported_once(cores, warnings, caplog):
     store = dist.HashStore()
     with ThreadPoolExecutor(len(cores)) as ranks:
-        for rank, bound in enumerate(cores):
-            ranks.submit(joining._compare_cores, store, rank, len(cores), bound)
+        list(
+            ranks.map(
+                lambda rank: joining._compare_cores(store, rank, len(cores), cores[rank]),
+                range(len(cores)),
+            )
+        )
     named = [re.search(r"ranks [0-9, ]* to", line).group() for line in caplog.messages]
     assert sorted(named) == warnings
 

@@ -67,8 +67,11 @@ def test_another_rank_is_silent_where_the_first_has_said_why(tmp_path, first_rep
     if first_reports:
         files[0].write_text("{}")
     code = (
-        "import os, signal, threading; from training.parallel import launcher\n"
-        "threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()\n"
+        "import os, signal, threading, time; from training.parallel import launcher\n"
+        "def end():\n"
+        "    while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL: time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "threading.Thread(target=end, daemon=True).start()\n"
         f"launcher.report_failure(OSError(), {LINE!r}, grace=60)"
     )
     process = subprocess.run(
