@@ -34,7 +34,7 @@ ASKS = re.compile(
     pourquoi|comment)\b(?=.*\s.*\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
-NUMBER = re.compile(r"[+-]?[\d.,\s]*\d\s*[%€$£]?|[€$£]\s*[\d.,]+")
+NUMBER = re.compile(r"[+-]?[\d.,\s]*\d(e[+-]?\d+)?\s*[%€$£]?|[€$£]\s*[\d.,]+", re.IGNORECASE)
 _URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
 _EMAIL = re.compile(r"\S+@\S+\.\w+")
 _DATE = re.compile(

@@ -131,6 +131,21 @@ def test_another_dialect_is_written_on_request_and_formulas_are_quoted(tmp_path)
     ]
 
 
+def test_numbers_are_safe_cells_and_those_of_an_interrupted_command_are_read_again(tmp_path):
+    sink, names = Sink(tmp_path / "out.csv", safe_cells=True), ["label", "sentiment"]
+    answers = [{"label": "-", "sentiment": -1.37e-05}, {"label": "'", "sentiment": None}]
+    rows = [Record(text=text) for text in ("-1.2E-05", "-me too")]
+    with pytest.raises(KeyboardInterrupt), sink.open({}, ["text", *names], names) as output:
+        output.take(rows)
+        output.write([Record(row | answer) for row, answer in zip(rows, answers, strict=True)])
+        raise KeyboardInterrupt
+    with sink.open({}, ["text", *names], names) as output:
+        assert output.take(rows) == answers
+    assert (tmp_path / "out.csv").read_text().splitlines() == [
+        "text,label,sentiment", "-1.2E-05,'-,-1.37e-05", "'-me too,',",
+    ]  # fmt: skip
+
+
 def interrupted():
     yield Record(text="a")
     raise KeyboardInterrupt
