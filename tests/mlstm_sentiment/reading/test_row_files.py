@@ -161,10 +161,32 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
     rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active)
     cells = [[cell.value for cell in row] for row in rows]
     assert cells[1] == ["007", "Die K\u00fcche ist sch\u00f6n, aber laut", "=1+1", "positive"]
-    assert cells[2] == [2, "Gr\u00f6\u00dfer als erwartet", -5, "positive"]
+    assert cells[2] == ["2", "Gr\u00f6\u00dfer als erwartet", "-5", "positive"]
     assert [cell.data_type for cell in rows[1]] == ["s"] * 4
     with pytest.raises(InputError, match="name a file with --output"):
         Sink(None, "xlsx")
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["12", "-7", "", "0"], [12, -7, None, 0]),
+        (["4.50", "4.55", "3"], [4.5, 4.55, 3]),
+        (["4.333333333333333", "4.5", "-1.2E-05"], [4.333333333333333, 4.5, -1.2e-05]),
+        (["12345", "01234"], None),
+        (["4.5", "12345678901234.1234567"], None),
+        (["1", "1234567890123456"], None),
+        (["1", "12E4"], None),
+        (["1", "N/A"], None),
+        (["1", "١"], None),
+        ([1, "x", 2.5, True, None], [1, "x", 2.5, True, None]),
+    ],
+)
+def test_a_column_of_a_workbook_holds_numbers_only_if_none_loses_a_digit(tmp_path, texts, values):
+    with Sink(tmp_path / "out.xlsx").open({}, ["n", "label"], ["label"]) as output:
+        output.write([Record(n=text, label="positive") for text in texts])
+    rows = openpyxl.load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2)
+    assert [row[0].value for row in rows] == (texts if values is None else values)
 
 
 def test_odd_characters_come_back_from_a_workbook(tmp_path):
