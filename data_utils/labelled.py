@@ -12,7 +12,7 @@ import numpy as np
 
 from mlstm_sentiment.errors import InputError, utf8_argument
 from mlstm_sentiment.files.storage import listed
-from mlstm_sentiment.reading.inputs import TableOptions, as_input
+from mlstm_sentiment.reading.inputs import TableOptions, as_input, check_used
 from mlstm_sentiment.reading.labels import (
     SHOWN,
     in_alphabet,
@@ -89,7 +89,7 @@ def read_labelled_sets(
     is the positive one. Raises InputError if a label is missing, if there are fewer than two
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
-    sources = [Source(path, text_key, table or TableOptions()) for path in paths]
+    sources = _sources(paths, text_key, table)
     rows = [_read_rows(source, label_key, blank) for source in sources]
     classes = ordered_classes(rows[0].labels, rows[0].path)
     _warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
@@ -119,8 +119,7 @@ def read_label_columns(
             "classes; give it as --label-key"
         )
     sets, places, counts = list[LabelledSet](), list(map(str, paths)), list[Counter[str]]()
-    for path in paths:
-        source = Source(path, text_key, table or TableOptions())
+    for path, source in zip(paths, _sources(paths, text_key, table), strict=True):
         key, texts, rows = KeyChooser(text_key), list[str](), list[list[bool]]()
         for record in _labelled_records(source):
             texts.append(read_text(record, key, blank=False))
@@ -165,6 +164,15 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
             )  # fmt: skip
 
 
+def _sources(
+    paths: Sequence[Path], text_key: str | Sequence[str] | None, table: TableOptions | None
+) -> list[Source]:
+    """Return where the sets are; InputError for an option that does nothing for any of them."""
+    table = table or TableOptions()
+    check_used(table, [".txt" if path.is_dir() else as_input(path).kind for path in paths])
+    return [Source(path, text_key, table) for path in paths]
+
+
 def _read_rows(source: Source, label_key: str | None, blank: bool) -> _Rows:
     path = Path(str(source.location))
     rows = _Rows([], [], path)
@@ -190,7 +198,7 @@ def _labelled_records(source: Source) -> Iterator[Record]:
                     record["label"] = name
                     yield record
         return
-    yield from read_records(source.file, strict=True)
+    yield from read_records(as_input(path, source.table), strict=True)
 
 
 def _warn_of_left_out(folder: Path) -> None:

@@ -1,8 +1,7 @@
-"""The one error a user can cause, the exit codes of commands, and text that is safe to print."""
+"""The one error a user can cause, and the exit codes of commands."""
 
 import os
 import reprlib
-import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
@@ -83,23 +82,6 @@ def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
-
-
-def printable(text: str) -> str:
-    """Return a text whose control characters are escaped, so that a terminal obeys none of them.
-
-    A line break stays. Names of files come from others: they may hold anything but / and NUL.
-
-    >>> printable("\x1b[31m.csv")
-    '\\x1b[31m.csv'
-    """
-    return "".join(c if c in "\n\t" or c.isprintable() else _escaped(c) for c in text)
-
-
-def _escaped(character: str) -> str:
-    """Return a character as Python writes it, unless it is only a space or a lone surrogate."""
-    harmless = unicodedata.category(character) in ("Zs", "Cs", "Co", "Cn")
-    return character if harmless else character.encode("unicode_escape").decode()
 
 
 def is_whole(value: Any) -> bool:

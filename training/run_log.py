@@ -20,7 +20,7 @@ from tqdm import tqdm
 from data_utils.corpus import Corpus
 from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.commands.program import drop
-from mlstm_sentiment.errors import printable
+from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.tokenizer import BYTES
 
 from .parallel.distributed import World, run_on_main
@@ -176,7 +176,7 @@ def print_main(world: World, line: str) -> None:
     """Print a line, on the main rank only."""
     if world.is_main:
         with _surviving_closed_stdout():
-            print(printable(line), flush=True)
+            print(visible(line), flush=True)
 
 
 def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) -> None:

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import KINDS, Input, TableOptions, as_input
+from mlstm_sentiment.reading.inputs import KINDS, Input, TableOptions, as_input, check_used
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
@@ -31,13 +31,14 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
     logged: those that this project made (corpora, finished or not, and notes on downloads), those
     with one of _TEST_WORDS in their names, hidden files in a folder, text files outside of its pos/
     and neg/, and files named before, under any name, whose reviews would be in train and in valid.
-    Raises InputError for a name that cannot be read, such as a broken link or a pipe.
+    Raises InputError for a name that cannot be read, such as a broken link or a pipe, and for an
+    option that does nothing for any input.
     """
-    sources = (each for argument in map(str, arguments) for each in _named(argument))
-    return [
-        replace(source, options=options or TableOptions())
-        for source in _without_repetition(sources)
-    ]
+    options = options or TableOptions()
+    named = (each for argument in map(str, arguments) for each in _named(argument))
+    sources = list(_without_repetition(named))
+    check_used(options, [source.kind for source in sources])
+    return [replace(source, options=options) for source in sources]
 
 
 def _named(argument: str) -> Iterable[Input]:

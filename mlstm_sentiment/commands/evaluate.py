@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ..bounds import Argument
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS
-from ..reading.inputs import TableOptions, as_input
+from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
+from ..reading.source import Source
 from ..reading.texts import ReadingReport, read_texts
 from ..text.glyphs import aligned
 from ..version import installed_version
@@ -70,8 +71,8 @@ def run(options: Options, origin: Mapping[str, Any] | None = None) -> None:
         )
     from ..text.split import encode_split
 
-    source, counts = as_input(options.data, options.table), ReadingReport()
-    texts = list(read_texts([source], options.text_key, counts, strict=False))
+    source, counts = Source(options.data, options.text_key, options.table), ReadingReport()
+    texts = list(read_texts([source.file], options.text_key, counts, strict=False))
     log.info(counts.summary())
     if not texts:
         raise InputError(f"{options.data}: no reviews to score")

@@ -28,6 +28,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from ..bounds import SAVED, Argument, check_bounds, default_of
 from ..errors import InputError, suggestion, utf8_argument
+from ..files.shipped import local_model
 from ..files.writer import begin_reading, check_standard_output
 
 Options = TypeVar("Options")
@@ -40,9 +41,9 @@ _METAVARS: dict[Any, str] = {
 }
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _HELP = {"-h", "--help"}
-# Others may be paths.
 _TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
-# Say where to write; all others may say what to read.
+_INPUTS = {"input", "inputs"}  # words that are paths to read
+# Paths to write; all others are read.
 _OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work", "calibrate"}
 
 
@@ -78,7 +79,7 @@ def parse(
         place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
-    inputs = list(map(Path, _words_of(parsed)))
+    inputs = list(_inputs_of(parsed))
     check_standard_output(inputs)
     begin_reading(inputs)
     return parsed
@@ -90,15 +91,20 @@ def _examples(doc: str | None) -> str | None:
     return f"examples:\n{indent(examples, '  ')}" if examples else None
 
 
-def _words_of(options: Any) -> Iterator[str]:
-    """Yield the values that may be paths to read: all but those that say where to write."""
+def _inputs_of(options: Any) -> Iterator[Path]:
+    """Yield the paths to read, of a model's name or run its folder."""
     for item in fields(options):
         value = getattr(options, item.name)
         values = value if isinstance(value, tuple) else [value]
         if is_dataclass(value):
-            yield from _words_of(value)
-        elif item.name not in _OUTPUTS | _TEXT_OPTIONS:
-            yield from (str(each) for each in values if isinstance(each, str | Path))
+            yield from _inputs_of(value)
+        elif item.name == "model":
+            words = (each for each in values if isinstance(each, str | Path))
+            yield from filter(None, map(local_model, words))
+        elif item.name in _INPUTS:
+            yield from (Path(each) for each in values if each is not None)
+        elif item.name not in _OUTPUTS:
+            yield from (each for each in values if isinstance(each, Path))
 
 
 def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:

@@ -15,14 +15,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import (
-    TEMPORARY_FAILURE,
-    TIME_IS_UP,
-    WRONG_REQUEST,
-    InputError,
-    OutOfMemory,
-    printable,
-)
+from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, WRONG_REQUEST, InputError, OutOfMemory
 from ..files.writer import (
     STDOUT,
     Kind,
@@ -31,6 +24,7 @@ from ..files.writer import (
     path_in_oserrors,
     write_json,
 )
+from ..text.glyphs import visible
 
 _MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a product of large matrices
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
@@ -55,11 +49,11 @@ def _print_error(error: BaseException, line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-class _Printable(logging.Formatter):
-    """Escapes what a terminal would obey."""
+class _Visible(logging.Formatter):
+    """Replaces what a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return visible(super().format(record))
 
 
 def run(
@@ -79,7 +73,7 @@ def run(
         if isinstance(stream, io.TextIOWrapper):  # stdout is None where it is closed
             stream.reconfigure(errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Printable("%(message)s"))
+    handler.setFormatter(_Visible("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         with _named(), _ended_by_signals():
@@ -97,7 +91,7 @@ def run(
         else:
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
-            failed(error, f"{place}error: {printable(_one_line(error))}")
+            failed(error, f"{place}error: {visible(_one_line(error))}")
         drop(sys.stdout)
     except KeyboardInterrupt as error:
         with suppress(OSError):  # the terminal may be gone
@@ -238,8 +232,8 @@ def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines with names of files in them; what a terminal would obey is escaped."""
-    print(*map(printable, lines), sep="\n", flush=True)
+    """Print lines with names of files in them; what a terminal would obey is replaced."""
+    print(*map(visible, lines), sep="\n", flush=True)
 
 
 def report(result: Mapping[str, Any], output: Path | None, kind: Kind) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, word_of
+from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
@@ -92,16 +92,14 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[dict[str, Any]], Su
 def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
-    Earlier versions wrote the likelier side as the label, even for unsure texts, and none for a row
-    without text.
+    The label is the answer: a person may have corrected it.
     """
     values, place = dict(row.record), row.record.place
-    for name in _ANSWERS:
+    for name in ("label", "probability"):
         cell = values.get(name)
         if isinstance(cell, str):
-            is_text = name == "label"
-            try:  # a spreadsheet writes TRUE
-                values[name] = value_of(cell if is_text else cell.lower(), is_text=is_text)
+            try:
+                values[name] = value_of(cell, is_text=name == "label")
             except ValueError as error:
                 raise _never_written(place, name, cell) from error
         elif cell != cell:  # NaN, of an empty cell
@@ -121,9 +119,6 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
         raise InputError(f"{place}: has a label but no probability; classify the file again")
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
-    if not _is_by_sides(values):
-        flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
-        label = word_of(label, is_neutral=label == NEUTRAL, **flags)
     return {**values, "label": label}
 
 

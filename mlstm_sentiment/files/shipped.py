@@ -36,6 +36,15 @@ def model_in(folder: Path) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
+def local_model(name_or_folder: str | PathLike[str]) -> Path | None:
+    """Return the folder of a shipped model, or that in a model or run directory; else None."""
+    path = Path(name_or_folder)
+    places = [path]
+    if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
+        places.append(SHIPPED_MODELS / ALIASES.get(path.name, path.name))
+    return next(filter(None, map(model_in, places)), None)
+
+
 def find_model(name_or_folder: str | Path) -> Path:
     """Return the folder of a model.
 
@@ -46,13 +55,9 @@ def find_model(name_or_folder: str | Path) -> Path:
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
     if str(name_or_folder).startswith(_HUB):
         return _fetch_from_hub(str(name_or_folder).removeprefix(_HUB))
+    if (model := local_model(name_or_folder)) is not None:
+        return model
     path = Path(name_or_folder)
-    places = [path]
-    if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
-        places.append(SHIPPED_MODELS / ALIASES.get(path.name, path.name))
-    for folder in places:
-        if (model := model_in(folder)) is not None:
-            return model
     folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(

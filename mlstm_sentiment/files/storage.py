@@ -280,10 +280,23 @@ def _lock_of(path: Path) -> filelock.BaseFileLock:
     return filelock.FileLock(path, fallback_to_soft=False)
 
 
-def _warn(path: Path, why: object) -> None:
-    log.warning(
-        "%s: this file system has no locks (%s); do not start a second process on it", path, why
-    )
+def _acquire(lock: filelock.BaseFileLock, path: Path, timeout: float = -1) -> None:
+    """Acquire a lock, unless the file system has none: then warn.
+
+    path: what is locked, for the warning. timeout: seconds to wait for its holder, -1: until that
+    ends. Raises filelock.Timeout if it is still held then, and OSError for a lock that this process
+    may not take, such as another user's.
+    """
+    try:
+        lock.acquire(timeout=timeout)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        log.warning(
+            "%s: this file system has no locks (%s); do not start a second process on it",
+            path,
+            error.strerror,
+        )
 
 
 @contextmanager
@@ -295,15 +308,10 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
     check_output(path, None)
     lock = _lock_of(path)
     try:
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            busy()
-            lock.acquire()
-    except (OSError, NotImplementedError) as error:  # a file system without locks
-        _warn(path, error)
-        yield
-        return
+        _acquire(lock, path, timeout=0)
+    except filelock.Timeout:
+        busy()
+        _acquire(lock, path)
     try:
         yield
     finally:
@@ -371,12 +379,12 @@ def _acquired(
         return None
     try:
         try:
-            lock.acquire(timeout=0)
+            _acquire(lock, folder, timeout=0)
         except filelock.Timeout as error:
             if timeout and (holder := _holder(folder, lock)):
                 log.warning("%s; waiting up to %g s for it to end", holder, timeout)
                 with suppress(filelock.Timeout):
-                    lock.acquire(timeout=timeout)
+                    _acquire(lock, folder, timeout)
             if not lock.is_locked and (holder := _holder(folder, lock)):
                 remedy = "wait for it to end, or name another folder"
                 raise TryAgain(f"{holder}; {remedy}") from error
@@ -384,10 +392,6 @@ def _acquired(
         if is_last:
             raise
         return None
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        _warn(folder, error.strerror)
     return created
 
 

@@ -472,7 +472,10 @@ def is_stream(path: Path) -> bool:
     """
     if _descriptor(path) is not None:
         return True
-    return path.exists() and not path.is_symlink() and not path.is_file()
+    with suppress(OSError, ValueError):  # none there
+        mode = path.lstat().st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
+    return False
 
 
 def open_stream(path: Path) -> IO[bytes]:

@@ -157,6 +157,9 @@ class Head:
         unless the featurizer says it. Raises InputError for any other estimator, and if head and
         estimator do not agree on random features.
 
+        A `SentimentClassifier` leaves out HTML tags before it computes features, and a
+        `SentimentFeaturizer` does not: fit on texts that `text.markup.without_tags` returns.
+
         >>> head = Head.from_sklearn(LogisticRegression().fit(X, y), featurizer)  # doctest: +SKIP
         >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
         """

@@ -149,7 +149,7 @@ class Corrections(NamedTuple):
         abstained = (NEUTRAL, UNSURE, UNFAMILIAR, NO_ANSWER)
         labels, left_out = dict[str, set[str]](), Counter[str]()
         for place, text, label in rows:
-            name = named_by(label, (*names, *abstained))
+            name = named_by(label, names) or named_by(label, abstained)
             if name is None:
                 known = ", ".join(dict.fromkeys([*names, *abstained]))
                 raise InputError(f"{place}: label is {label!r}; the answers are {known}")

@@ -21,17 +21,20 @@ _Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 _SURE_NAMES: Sequence[str] = _NAMES["sure"]
-_TEXT_NAMES, _REPLY_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
-    frozenset(_NAMES[kind]) for kind in ("text", "reply", "other", "about")
+_TEXT_NAMES, _REPLIES_TO_TEXT, _REPLY_WORDS, _SENTENCE_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
+    frozenset(_NAMES[kind])
+    for kind in ("text", "reply_to_text", "reply", "sentence", "other", "about")
 )
-_RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
+_RESPONSE_OF = re.compile(
+    r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to|vom|von|des|der)\b|\bre:", re.I
+)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
     would|could|can|please|tell|share|describe|explain|list|any|in\ your|if\ you|was|were|warum|wie|
     pourquoi|comment)\b(?=.*\s.*\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
-NUMBER = re.compile(r"[+-]?[\d.,\s]*\d\s*[%€$£]?|[€$£]\s*[\d.,]+")
+NUMBER = re.compile(r"[+-]?[\d.,\s]*\d(e[+-]?\d+)?\s*[%€$£]?|[€$£]\s*[\d.,]+", re.IGNORECASE)
 _URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
 _EMAIL = re.compile(r"\S+@\S+\.\w+")
 _DATE = re.compile(
@@ -39,6 +42,9 @@ _DATE = re.compile(
     [a-z]{3,9}\.?\ \d{1,2},?\ \d{4}.*|\d{1,2}:\d{2}(:\d{2})?""",
     re.IGNORECASE | re.VERBOSE,
 )
+_CODE = re.compile(r"\S*\d\S*")
+_ASKED = frozenset({"you", "your", "us", "if", "please"})  # in headers that ask for a text
+_SENTENCE = re.compile(r"[.!,…](\s|$)|^\s*(I|it|they|he|she|this)\s", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 # How a shop answers a customer.
 _REPLY = re.compile(
@@ -113,6 +119,9 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     choice.column  # 'comment', or None: ask choice.question("--text-key")
     """
     columns = [_column(name, [row.get(name) for row in rows]) for name in names]
+    replies = {column.name for column in columns if words_of(column.name) in _REPLIES_TO_TEXT}
+    if any(c.role == "text" and c.is_candidate and c.name not in replies for c in columns):
+        columns = [c._replace(role="reply") if c.name in replies else c for c in columns]
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
@@ -207,20 +216,21 @@ def header_is_a_row(
     """Whether the first line of a table is a row, too: its cells are values like those below.
 
     A table without a header has, in its first line, a text where a column has texts, and, where
-    another column has numbers, dates or a few values, one of them. A number or a date in every row
-    but the first line makes it a header. cells_of_header: as they are written, if the names differ.
+    another column has numbers, dates or a few values, one of them. A sentence is enough, if all
+    other cells of the line are sentences or values, too. A number or a date in every row but the
+    first line makes it a header. cells_of_header: as they are written, if the names differ.
     """
     written = dict(zip(names, cells_of_header or names, strict=True))
     # Joined files repeat their header.
     rows = [row for row in rows if [row.get(name) for name in names] != [*names]] or rows
     if not rows or any(words_of(name) in _TEXT_NAMES for name in names):
         return False
-    has_text = has_value = False
+    has_text = has_value = has_sentence = has_name = False
     for key, name in written.items():
         if key.startswith(UNNAMED):
             continue
         cells = [cell for row in rows if (cell := str(row.get(key) or "").strip())]
-        holds = _Content(cells).holds
+        holds, is_alike = _Content(cells).holds, False
         if pattern := {"numbers": NUMBER, "dates": _DATE}.get(holds):
             is_alike = pattern.fullmatch(name.strip()) is not None
             if not is_alike and all(map(pattern.fullmatch, cells)):
@@ -233,9 +243,25 @@ def header_is_a_row(
         )
         # An option of a survey is the name of its column, and is in the rows that chose it.
         is_option = len(set(cells)) == 1 and len(cells) < len(rows)
-        is_one_of = holds in ("labels", "one value", "short texts") and name.strip() in cells
-        has_value |= is_one_of and not is_option
-    return has_text and has_value
+        is_one_of = (
+            holds in ("labels", "one value", "short texts")
+            and name.strip() in cells
+            and not is_option
+        )
+        has_value |= is_one_of
+        is_sentence = holds == "texts" and _is_sentence(name)
+        has_sentence |= is_sentence
+        is_value = is_alike or is_one_of or all(map(_CODE.fullmatch, [name.strip(), *cells]))
+        has_name |= not (is_sentence or is_value)
+    return (has_text and has_value) or (has_sentence and not has_name)
+
+
+def _is_sentence(name: str) -> bool:
+    """Whether a cell of the first line is what somebody wrote, and no name of a column."""
+    words = [word.replace("\u2019", "'") for word in _WORD.findall(name.casefold())]
+    if len(words) < 4 or ASKS.search(name) or not (_TEXT_NAMES | _ASKED).isdisjoint(words):
+        return False
+    return _SENTENCE.search(name) is not None or not _SENTENCE_WORDS.isdisjoint(words)
 
 
 def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:

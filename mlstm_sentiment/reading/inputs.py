@@ -9,7 +9,7 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -20,6 +20,7 @@ from stat import S_ISREG
 from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from ..bounds import check_unset
 from ..errors import InputError, brief
 from .encodings import (
     HEAD,
@@ -268,6 +269,17 @@ class TableOptions:
                 " ".encode(self.encoding)
         except (LookupError, UnicodeError) as error:
             raise InputError(f"--encoding {self.encoding}: unknown encoding") from error
+
+
+def check_used(options: TableOptions, kinds: Collection[str]) -> None:
+    """Raise InputError for an option that does nothing for any of the inputs, of these kinds."""
+    for names, of_kinds, what in (
+        (("delimiter", "quoting", "bad_rows"), DELIMITED, "CSV and TSV"),
+        (("sheet",), WORKBOOKS, "workbooks"),
+        (("encoding",), set(KINDS).difference(BINARY), "CSV, TSV, JSON and text"),
+    ):
+        if not any(kind in of_kinds for kind in kinds):
+            check_unset(options, names, f"is for {what}")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from .inputs import (
     Position,
     TableOptions,
     as_input,
+    check_used,
 )
 from .records import BYTE_ORDER_MARK, Record, read_lines, read_records, sampled_records
 from .row_files import Dialect
@@ -265,6 +266,8 @@ class Source:
             raise InputError("--shard is for the rows of an --input file; leave it out")
         if self.texts:
             check_unset(self, ("by", "table"), "is for the rows of an --input")
+        if self.is_stream:
+            check_used(self.table, [".txt"])
 
     @property
     def is_stream(self) -> bool:
@@ -291,8 +294,10 @@ class Source:
 
     @cached_property
     def file(self) -> Input:
-        """The file; InputError for an unknown kind, and for an address."""
-        return as_input(str(self.location), self.table)
+        """The file; InputError for an unknown kind, an address, and an option that does nothing."""
+        file = as_input(str(self.location), self.table)
+        check_used(self.table, [file.kind])
+        return file
 
     @property
     def has_equal_keys(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from itertools import islice, zip_longest
+from threading import Lock
 from typing import IO, Any, Literal, NamedTuple
 
 from ..errors import InputError, brief, imported
@@ -26,6 +27,7 @@ _MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 _BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 _SAMPLE, _SAMPLE_LINES = 1 << 20, 10_000  # characters and lines that show how it is written
+_USUAL_CELL = 131_072  # characters of a cell that csv reads unless its limit is changed
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
@@ -168,6 +170,32 @@ def flattened(row: TableRow, prefix: str = "", depth: int = 3) -> TableRow:
     return flat
 
 
+class _LongCells:
+    """Lets csv read cells as long as a record may be.
+
+    Its limit is one of the process: the first thread that needs another one changes it, and the
+    last one restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, 0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = csv.field_size_limit(LONGEST_RECORD)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                csv.field_size_limit(self._before)
+
+
+_long_cells = _LongCells()
+
+
 class _Lines:
     """The lines of a text, each with its end: LF, CR LF or CR.
 
@@ -181,6 +209,7 @@ class _Lines:
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
+        self._is_long = False  # whether a cell in it may be
 
     def sample(self) -> str:
         """Return the first lines without consuming them; blank ones before are taken."""
@@ -199,7 +228,13 @@ class _Lines:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
         while True:
             self.record, self._size = [], 0
-            if (cells := next(reader, None)) is None:
+            try:
+                cells = next(reader, None)
+            finally:
+                if self._is_long:
+                    self._is_long = False
+                    _long_cells.leave()
+            if cells is None:
                 return
             if not _is_blank(self.record, delimiter):
                 yield cells
@@ -215,9 +250,12 @@ class _Lines:
         self.record.append(line)
         self._size += len(line)
         if self._size > LONGEST_RECORD:
-            hint = "; a quote may be open" if self.record[1:] else ""
+            hint = f"; a quote may be open; {_UNQUOTED}" if self.record[1:] else ""
             place = f"{self._place}, line {self.number + 1 - len(self.record)}"
             raise InputError(f"{place}: {TOO_LONG}{hint}")
+        if self._size > _USUAL_CELL and not self._is_long:
+            self._is_long = True
+            _long_cells.enter()
         return line
 
 
@@ -294,11 +332,6 @@ class DelimitedRows:
 
     def _malformed(self, reason: str) -> InputError:
         place = self._place(len(self._lines.record) - 1)
-        if "field limit" in reason:
-            return InputError(
-                f"{place}: not a table: a cell has more than {csv.field_size_limit():,} "
-                f"characters (csv.field_size_limit); a quote may be open; {_UNQUOTED}"
-            )
         if "unexpected end" in reason:
             return InputError(
                 f"{place}: not a table (a quote is open from here to the end of the file); close "
@@ -448,7 +481,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     def fit(quotes: _Quotes) -> bool:
         with suppress(csv.Error):
             for line in lines[:_SNIFFED]:
-                list(_Dialect(delimiter, quotes).reader([line]))
+                list(_Dialect(delimiter, quotes).records([line]))
             return True
         return False
 

@@ -145,13 +145,16 @@ def text_keys(record: Mapping[str, Any], requested: Sequence[str] = ()) -> tuple
 def text_at(record: Mapping[str, Any], keys: Sequence[str], place: str) -> object:
     """Return the value of a key; of several keys, their texts, joined in lines.
 
-    Placeholders, such as Booking's "No Negative", are left out of joined texts.
+    Placeholders, such as Booking's "No Negative", are left out of joined texts. If there is nothing
+    else, one of them is the text, or None if only their own headers make them placeholders.
     """
     if len(keys) == 1:
         return _value(record, keys[0])
     texts = [(key, text_of(_value(record, key), place)) for key in keys]
     answers = [text for key, text in texts if text and reason_of_no_answer(text, key) is None]
-    return "\n".join(answers) if answers else next((text for _, text in texts if text), None)
+    if answers:
+        return "\n".join(answers)
+    return next((text for _, text in texts if text and reason_of_no_answer(text)), None)
 
 
 def _has(record: Mapping[str, Any], key: str) -> bool:

@@ -6,6 +6,7 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -17,7 +18,8 @@ from .row_files import UNSAYABLE, cell_of
 from .tables import column_names, counted
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
-_PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE]-[0-9]+)?")  # 007 and 12E4 are codes
+_MOST = 1e15  # a spreadsheet shows fewer digits of larger numbers
 _LONGEST_CELL = 32_767  # characters, of a workbook
 _MOST_ROWS = 1_048_576
 _NOT_IN_XML = re.compile(  # or what would be read as such an escape
@@ -221,7 +223,8 @@ def _escaped(value: Any) -> str:
 def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
     """Write JSON lines, each of which fits, as a workbook without formulas.
 
-    columns: [] takes those of the first row.
+    Texts become numbers in columns that hold nothing else. columns: [] takes those of the first
+    row.
     """
     from openpyxl import Workbook
     from openpyxl.cell import WriteOnlyCell
@@ -229,22 +232,41 @@ def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
     book = Workbook(write_only=True)
     sheet = book.create_sheet("Answers")
 
-    def cell(value: Any) -> Any:
-        if value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15):
+    def cell(value: Any, *, is_number: bool = False) -> Any:
+        if value is None or (isinstance(value, bool | int | float) and abs(value) < _MOST):
             return value
+        if is_number and isinstance(value, str) and value:
+            return int(value) if value.removeprefix("-").isdigit() else float(value)
         written = WriteOnlyCell(sheet)
-        text = _escaped(value)
-        if _PLAIN_NUMBER.fullmatch(text):
-            return float(text) if "." in text else int(text)
-        written.value = text
+        written.value = _escaped(value)
         written.data_type = "s"  # also for what begins like a formula
         return written
 
     with open(rows, encoding="utf-8") as lines:
+        texts = _text_columns(lines)
+        lines.seek(0)
         for number, line in enumerate(lines):
             row = json.loads(line)
             if number == 0:
                 columns = columns or list(row)
                 sheet.append([cell(name) for name in columns])
-            sheet.append([cell(row.get(name)) for name in columns])
+            sheet.append([cell(row.get(name), is_number=name not in texts) for name in columns])
     write_atomically(path, book.save, "rows")
+
+
+def _text_columns(lines: Iterable[str]) -> set[str]:
+    """Return the columns with a text that is no number, or one of which digits would get lost."""
+    found = set[str]()
+    for line in lines:
+        for name, value in json.loads(line).items():
+            if name not in found and isinstance(value, str) and value and not _is_exact(value):
+                found.add(name)
+    return found
+
+
+def _is_exact(text: str) -> bool:
+    """Whether a workbook, whose numbers are floats, keeps the number that a text is."""
+    if _NUMBER.fullmatch(text) is None:
+        return False
+    number = float(text)
+    return abs(number) < _MOST and Decimal(repr(number)) == Decimal(text)

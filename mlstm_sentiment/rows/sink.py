@@ -163,11 +163,18 @@ class RowOutput:
             self._columns, self._has_header = next(lines), True
         return [
             {
-                name: value_of(cell, is_text=name == "label")
+                name: self._value(name, cell)
                 for name, cell in zip(self._added, cells[-len(self._added) :], strict=True)
             }
             for cells in lines
         ]
+
+    def _value(self, name: str, cell: str) -> Any:
+        """Return the value of what was added, from its cell as it is written."""
+        is_text = name == "label"
+        if is_text and cell == self._safe(cell.removeprefix("'")):
+            cell = cell.removeprefix("'")
+        return value_of(cell, is_text=is_text)
 
     def write(self, rows: Sequence[Record]) -> None:
         """Write a batch; InputError for a value that has no column in CSV or cannot be JSON."""
@@ -198,12 +205,13 @@ class RowOutput:
             mark = "\ufeff".encode(dialect.codec) if dialect.mark else b""
             head = mark + dialect.line(list(map(self._safe, self._columns)))
         with refused_values(row.place):
-            cells = [self._safe(cell_of(row.get(name))) for name in self._columns]
+            values = (row.get(name) for name in self._columns)
+            cells = [self._safe(v) if isinstance(v, str) else cell_of(v) for v in values]
             return head + dialect.line(cells)
 
-    def _safe(self, cell: str) -> str:
-        is_formula = self._dialect.safe_cells and _FORMULA.match(cell)
-        return f"'{cell}" if is_formula and not NUMBER.fullmatch(cell) else cell
+    def _safe(self, text: str) -> str:
+        is_formula = self._dialect.safe_cells and _FORMULA.match(text)
+        return f"'{text}" if is_formula and not NUMBER.fullmatch(text) else text
 
 
 def _format_of(path: Path | str | None) -> RowFormat:

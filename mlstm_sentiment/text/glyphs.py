@@ -31,7 +31,13 @@ _OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def visible(text: str) -> str:
-    """Return a text that is safe to show, with as many characters as the given one."""
+    r"""Return a text that is safe to show, with as many characters as the given one.
+
+    Names of files come from others, too: they may hold anything but / and NUL.
+
+    >>> visible("\x1b[31m.csv")
+    '␛[31m.csv'
+    """
     if text.isprintable():  # neither controls nor overrides of direction: nearly every text
         return text
     return "".join(map(glyph, text))

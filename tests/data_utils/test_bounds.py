@@ -45,7 +45,7 @@ ENDLESS = [
     ("a.txt.gz", b"fine\n", b"a", "line 2: longer than"),
     ("a.json.gz", b'[{"text": "fine"},\n{"text": "', b"a", "item 2: not JSON .longer than"),
     ("a.csv.gz", b"text\nfine\n", b"a", "line 3: longer than"),
-    ("a.csv.gz", b'text\nfine\n"', b"a" * 127 + b"\n", "more than 131,072 .* a quote may be open"),
+    ("a.csv.gz", b'text\nfine\n"', b"a" * 127 + b"\n", "longer than .* a quote may be open; --quo"),
     ("a.csv.gz", b"", b"a,", "longer than"),
 ]
 

@@ -1,5 +1,7 @@
 """A dataclass as a command line: flags, repeated options, groups, sections, bounds, help."""
 
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,8 +9,10 @@ from typing import Annotated, Literal
 import pytest
 
 from mlstm_sentiment.bounds import Argument, PositiveInt, check_unset
+from mlstm_sentiment.commands import classify
 from mlstm_sentiment.commands.parser import parse
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.writer import check_output, write_content
 from mlstm_sentiment.reading.source import Shard
 
 
@@ -125,3 +129,30 @@ def test_options_that_have_no_effect_are_refused_by_their_names():
     for words, name in ((["--name", "x"], "name"), (["--height", "9"], "height")):
         with pytest.raises(InputError, match=f"--{name} is for a house; leave it out"):
             check_unset(parsed(*words), ("name", "size"), "is for a house")
+
+
+def test_only_paths_and_the_folder_of_the_model_are_inputs(tmp_path, monkeypatch):
+    """A folder may have the name of a model, of a precision or of any other value."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("default", "exact", "csv", "auto", "refuse", "utf-8", ",", "mine", "classifier"):
+        Path(name).mkdir()
+        write_content(Path(name) / "out.csv", "text\n", "rows")
+    (tmp_path / "texts.csv").write_text("text\n")
+    (tmp_path / "mine" / "config.json").write_text("{}")
+    words = ["--input", "texts.csv", "--output", "a.csv", "--format", "csv"]
+    words += ["--encoding", "utf-8", "--delimiter", ","]
+
+    def refused(*more):
+        context = copy_context()
+        context.run(parse, classify.Options, arguments=[*words, *more])
+        found = []
+        for path in sorted(tmp_path.rglob("*.csv")):
+            with suppress(InputError):
+                context.run(check_output, path, "rows")
+                continue
+            found.append(str(path.relative_to(tmp_path)))
+        return found
+
+    assert refused() == ["texts.csv"]
+    assert refused("--model", "mine") == ["mine/out.csv", "texts.csv"]
+    assert refused("--classifier", "classifier") == ["classifier/out.csv", "texts.csv"]

@@ -78,7 +78,7 @@ def test_the_answers_are_those_of_the_file(model, table, tmp_path):
     rows = [json.loads(line) for line in written.read_text().splitlines()]
     for row in rows:
         if row["label"] != "no answer":
-            row |= {"label": "yes", "probability": 0.9, "unsure": False, "unfamiliar": False}
+            row |= {"label": "yes", "probability": 0.9, "unsure": True}
     written.write_text("".join(json.dumps(row) + "\n" for row in rows))
     report(written, "--model", model, "--output", tmp_path / "page.html")
     assert "100&nbsp;% yes." in (tmp_path / "page.html").read_text()
@@ -109,11 +109,6 @@ def written(folder, row):
     return folder / "t.csv"
 
 
-def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
-    report(written(tmp_path, ROW), "--model", model, "--output", tmp_path / "page.html")
-    assert "<h2>Unsure: 1</h2>" in (tmp_path / "page.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -122,9 +117,8 @@ def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
         ({"probability": "0,9"}, "row 2: probability is '0,9', which classify never writes"),
         ({"probability": "90"}, "row 2: probability is 90, which classify never writes"),
         ({"probability": "-0.1"}, r"row 2: probability is -0\.1, which classify never writes"),
-        ({"probability": "TRUE"}, "row 2: probability is True, which classify never writes"),
+        ({"probability": "TRUE"}, "row 2: probability is 'TRUE', which classify never writes"),
         ({"probability": ""}, "row 2: has a label but no probability"),
-        ({"unsure": "WAHR"}, "row 2: unsure is 'WAHR', which classify never writes"),
     ],
 )
 def test_answers_that_classify_never_writes_are_refused(model, tmp_path, change, said):
@@ -134,10 +128,15 @@ def test_answers_that_classify_never_writes_are_refused(model, tmp_path, change,
     assert not page.exists()
 
 
-def test_a_correction_may_be_spelled_otherwise(model, tmp_path):
-    row = ROW | {"label": "Yes ", "unsure": "false"}
+@pytest.mark.parametrize(("label", "said"), [
+    ("Yes ", "100&nbsp;% yes."), ("Unsure", "<h2>Unsure: 1</h2>"),
+])  # fmt: skip
+@pytest.mark.parametrize("unsure", ["TRUE", "false", ""])
+@pytest.mark.parametrize("unfamiliar", ["true", ""])
+def test_the_label_alone_is_the_answer(model, tmp_path, label, said, unsure, unfamiliar):
+    row = ROW | {"label": label, "unsure": unsure, "unfamiliar": unfamiliar}
     report(written(tmp_path, row), "--model", model, "--output", tmp_path / "page.html")
-    assert "100&nbsp;% yes." in (tmp_path / "page.html").read_text()
+    assert said in (tmp_path / "page.html").read_text()
 
 
 def test_refusals(model, table, tmp_path):

@@ -13,7 +13,13 @@ import filelock
 import pytest
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder
+from mlstm_sentiment.files.storage import (
+    HOLDER_FILE,
+    LOCK_FILE,
+    lock_folder,
+    one_at_a_time,
+    refusal,
+)
 from mlstm_sentiment.files.writer import write_json
 from tests.data_utils.preparation.interruptions import acting_at
 from tests.support.folders import contents
@@ -198,6 +204,29 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
             (tmp_path / "kept").touch()
         assert "this file system has no locks (Function not implemented)" in caplog.text
         assert [path.name for path in contents(tmp_path)] == ["kept"]
+
+
+@pytest.mark.usefixtures("without_file_locks")
+def test_without_file_locks_a_file_is_written_with_a_warning(tmp_path, caplog):
+    for _ in range(2):
+        with one_at_a_time(tmp_path / "lock", refusal("busy")):
+            pass
+        assert "this file system has no locks (Function not implemented)" in caplog.text
+        assert not list(contents(tmp_path))
+
+
+def test_a_lock_of_another_user_lets_nobody_in(tmp_path, monkeypatch):
+    def denied(lock, **options):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), lock.lock_file)
+
+    lock = tmp_path / "lock"
+    lock.touch()
+    for hold in (one_at_a_time(lock, refusal("busy")), lock_folder(tmp_path)):
+        with monkeypatch.context() as patch:
+            patch.setattr(filelock.FileLock, "acquire", denied)
+            with pytest.raises(PermissionError), hold:
+                pytest.fail("entered")
+    assert lock.is_file()
 
 
 def test_a_file_is_no_folder(tmp_path):

@@ -20,7 +20,7 @@ from mlstm_sentiment.files.storage import (
     recover_folders,
     whole_folder,
 )
-from mlstm_sentiment.files.writer import write_atomically, write_json
+from mlstm_sentiment.files.writer import is_stream, write_atomically, write_json
 from tests.support.folders import contents
 from tests.support.runs import ROOT
 
@@ -295,6 +295,29 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     os.close(reader)
     assert pipe.is_fifo()
     assert list(contents(tmp_path)) == [pipe]
+
+
+def test_only_what_is_neither_file_nor_folder_nor_link_is_a_stream(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    names = ("file", "link", "pipe", "missing", "")
+    streams = [name for name in names if is_stream(tmp_path / name)]
+    assert streams == ["pipe"]
+
+
+def test_a_file_that_goes_as_it_is_looked_at_is_no_stream(tmp_path, monkeypatch):
+    path, look = tmp_path / "a.csv", os.stat
+    path.touch()
+
+    def gone_after(place, *arguments, **options):
+        status = look(place, *arguments, **options)
+        if Path(place) == path:
+            path.unlink()
+        return status
+
+    monkeypatch.setattr(os, "stat", gone_after)
+    assert not is_stream(path)
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")

@@ -190,6 +190,13 @@ def test_rows_that_say_nothing_are_left_out_and_counted(rows, left_out):
     assert corrections.texts == [text for _, text, _ in PLAIN]
 
 
+def test_a_class_that_has_the_name_of_an_abstention_is_learned():
+    rows = [(place, text, ("neutral", "Good")[n % 2]) for n, (place, text, _) in enumerate(PLAIN)]
+    corrections = Corrections.of(rows, ("Good", "Neutral"))
+    assert corrections.labels == ["Neutral", "Good"] * 15
+    assert not corrections.left_out
+
+
 @pytest.mark.parametrize(
     ("rows", "error"),
     [

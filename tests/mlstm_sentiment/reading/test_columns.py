@@ -84,6 +84,12 @@ RIGHT = [
     ("few with a comment", {"Product description": "Kettle of steel with a removable filter",
      "Customer comment": ["", "", "", "", *TEXTS[:3]]}, "Customer comment"),
     ("German", {"Datum": "01.03.2024", "Note": list("123"), "Kommentar": TEXTS}, "Kommentar"),
+    ("a German message", {"Nachricht": TEXTS, "Antwort": TEXTS[::-1]}, "Nachricht"),
+    ("a German survey", {"Nr": IDS, "Frage": "Was war gut am Zimmer?", "Antwort": TEXTS},
+     "Antwort"),
+    ("an owner's, in German", {"Kommentar": TEXTS, "Antwort des Inhabers": TEXTS[::-1]},
+     "Kommentar"),
+    ("a Spanish message", {"Mensaje": TEXTS, "Respuesta": TEXTS[::-1]}, "Mensaje"),
     ("French", {"Date": "01/03/2024", "Avis": TEXTS, "Réponse": REPLY}, "Avis"),
     ("one long header", {"Please share any other thoughts you have about working with us": TEXTS},
      "Please share any other thoughts you have about working with us"),
@@ -158,6 +164,40 @@ def test_without_a_header_the_first_line_is_a_row():
 @pytest.mark.parametrize(
     "columns",
     [
+        *({first: TEXTS} for first in TEXTS),
+        {"Das Zimmer war sauber und hell": TEXTS},
+        {"u1": [f"u{number}" for number in range(2, 26)], TEXTS[0]: TEXTS},
+        {"3f2a-9c1e": [f"{number:04x}-77ab" for number in range(24)], TEXTS[0]: TEXTS},
+        {TEXTS[0]: TEXTS, "Unnamed: 1": ""},
+        {TEXTS[0]: TEXTS, TEXTS[1]: TEXTS[::-1]},
+    ],
+)
+def test_a_first_line_of_sentences_and_values_is_a_row(columns):
+    for count in (1, 24):
+        rows = rows_of(columns, count)
+        assert header_is_a_row(list(rows[0]), rows)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"What did you like about the hotel?": TEXTS, "It was noisy, and why": TEXTS},
+        {"In a few words, tell us what is best about your stay.": TEXTS},
+        {"If it was not good, tell us more": TEXTS},
+        {"Additional remarks about the stay": TEXTS},
+        {"user": IDS, TEXTS[0]: TEXTS},
+        {"The room was clean and quiet": ["agree", "disagree", "neither of the two"]},
+        {"Nice lamp": ["I love it", "It broke", "Bad"]},  # nothing tells a short text from a name
+    ],
+)
+def test_a_first_line_that_names_a_column_or_asks_is_a_header(columns):
+    rows = rows_of(columns)
+    assert not header_is_a_row(list(rows[0]), rows)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
         {"number": list("13524"), "kind": ["a", "kind"]},
         {"Email": ["Email", "Email", "", ""], "Phone": ["", "", "Phone", ""]},  # options
     ],
@@ -215,6 +255,13 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, caplog):
     assert [record.place[-5:] for record in read_records(path, strict=True)] == [
         "row 1", "row 2", "row 3"
     ]  # fmt: skip
+
+
+def test_a_table_of_comments_alone_keeps_all_of_them(tmp_path):
+    path = tmp_path / "none.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([text] for text in TEXTS)
+    assert read(path) == TEXTS
 
 
 def test_an_empty_cell_in_the_first_row_of_a_table_without_a_header_stays_empty(tmp_path):

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.expansion import expand
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import Position, as_input
+from mlstm_sentiment.reading.inputs import KINDS, Position, TableOptions, as_input
 from mlstm_sentiment.reading.records import _array_items as array_items
 from mlstm_sentiment.reading.records import read_records
+from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 
 if sys.version_info >= (3, 14):
@@ -389,3 +391,50 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch, source, message):
     (tmp_path / "b.jsonl").mkdir()
     with pytest.raises(InputError, match=message):
         list(read_records(as_input(source), strict=True))
+
+
+USED = {  # options of tables, and the kinds of files for which they do something
+    "delimiter": (".csv", ".tsv"),
+    "quoting": (".csv", ".tsv"),
+    "bad_rows": (".csv", ".tsv"),
+    "sheet": (".xlsx", ".xlsm"),
+    "encoding": (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json"),
+}
+VALUES = {
+    "delimiter": ";",
+    "quoting": "none",
+    "bad_rows": "skip",
+    "sheet": "a",
+    "encoding": "utf-8",
+}
+
+
+@pytest.mark.parametrize("option", USED)
+def test_an_option_is_refused_for_files_on_which_it_does_nothing(tmp_path, option):
+    table = TableOptions(**{option: VALUES[option]})
+    said = f"--{option.replace('_', '-')} is for .*; leave it out"
+    for kind in KINDS:
+        path = tmp_path / f"a{kind}.gz"
+        path.touch()
+        if kind in USED[option]:
+            assert Source(path, table=table).file.kind == kind
+            continue
+        with pytest.raises(InputError, match=said):
+            list(Source(path, table=table).records())
+        with pytest.raises(InputError, match=said):
+            expand([path], table)
+        with pytest.raises(InputError, match=said):
+            read_labelled_sets([path], table=table)
+    if option != "encoding":
+        with pytest.raises(InputError, match=said):
+            Source("-", table=table)
+
+
+def test_one_of_several_inputs_may_need_an_option(tmp_path):
+    (tmp_path / "a.csv").write_text("text;label\ngood;1\nbad;0\n")
+    (tmp_path / "b.jsonl").write_text('{"text": "fine", "label": 1}\n')
+    paths, table = [tmp_path / "a.csv", tmp_path / "b.jsonl"], TableOptions(delimiter=";")
+    assert [source.options for source in expand(paths, table)] == [table, table]
+    assert [part.texts for part in read_labelled_sets(paths, table=table)] == [
+        ["good", "bad"], ["fine"],
+    ]  # fmt: skip

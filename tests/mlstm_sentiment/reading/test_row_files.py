@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 
@@ -131,6 +132,21 @@ def test_another_dialect_is_written_on_request_and_formulas_are_quoted(tmp_path)
     ]
 
 
+def test_numbers_are_safe_cells_and_those_of_an_interrupted_command_are_read_again(tmp_path):
+    sink, names = Sink(tmp_path / "out.csv", safe_cells=True), ["label", "sentiment"]
+    answers = [{"label": "-", "sentiment": -1.37e-05}, {"label": "'", "sentiment": None}]
+    rows = [Record(text=text) for text in ("-1.2E-05", "-me too")]
+    with suppress(KeyboardInterrupt), sink.open({}, ["text", *names], names) as output:
+        output.take(rows)
+        output.write([Record(row | answer) for row, answer in zip(rows, answers, strict=True)])
+        raise KeyboardInterrupt
+    with sink.open({}, ["text", *names], names) as output:
+        assert output.take(rows) == answers
+    assert (tmp_path / "out.csv").read_text().splitlines() == [
+        "text,label,sentiment", "-1.2E-05,'-,-1.37e-05", "'-me too,',",
+    ]  # fmt: skip
+
+
 def interrupted():
     yield Record(text="a")
     raise KeyboardInterrupt
@@ -146,10 +162,32 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
     rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active)
     cells = [[cell.value for cell in row] for row in rows]
     assert cells[1] == ["007", "Die K\u00fcche ist sch\u00f6n, aber laut", "=1+1", "positive"]
-    assert cells[2] == [2, "Gr\u00f6\u00dfer als erwartet", -5, "positive"]
+    assert cells[2] == ["2", "Gr\u00f6\u00dfer als erwartet", "-5", "positive"]
     assert [cell.data_type for cell in rows[1]] == ["s"] * 4
     with pytest.raises(InputError, match="name a file with --output"):
         Sink(None, "xlsx")
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [
+        (["12", "-7", "", "0"], [12, -7, None, 0]),
+        (["4.50", "4.55", "3"], [4.5, 4.55, 3]),
+        (["4.333333333333333", "4.5", "-1.2E-05"], [4.333333333333333, 4.5, -1.2e-05]),
+        (["12345", "01234"], None),
+        (["4.5", "12345678901234.1234567"], None),
+        (["1", "1234567890123456"], None),
+        (["1", "12E4"], None),
+        (["1", "N/A"], None),
+        (["1", "\u0661"], None),
+        ([1, "x", 2.5, True, None], [1, "x", 2.5, True, None]),
+    ],
+)
+def test_a_column_of_a_workbook_holds_numbers_only_if_none_loses_a_digit(tmp_path, texts, values):
+    with Sink(tmp_path / "out.xlsx").open({}, ["n", "label"], ["label"]) as output:
+        output.write([Record(n=text, label="positive") for text in texts])
+    rows = openpyxl.load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2)
+    assert [row[0].value for row in rows] == (texts if values is None else values)
 
 
 def test_odd_characters_come_back_from_a_workbook(tmp_path):

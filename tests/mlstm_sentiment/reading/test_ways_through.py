@@ -6,6 +6,7 @@ import zipfile
 import pytest
 
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.rows import Rows
 from mlstm_sentiment.reading.source import Source
 
 TEXTS = ["It broke after a week.", "Nice and quick, I love it.", "Too loud for our kitchen."]
@@ -73,6 +74,14 @@ def test_several_columns_are_joined_without_their_placeholders(tmp_path, caplog)
     assert "text columns 'Good + Bad', joined (--text-key)" in caplog.text
     with pytest.raises(InputError, match="no key 'Ugly'"):
         list(Source(tmp_path / "a.csv", ("Good", "Ugly")).read_texts())
+
+
+def test_nothing_below_each_of_several_questions_is_no_answer(tmp_path):
+    questions = ("What did you like about us?", "What could we improve?")
+    lines = [",".join(questions), "nothing,nothing", "nothing,The coffee", "N/A,none at all"]
+    (tmp_path / "a.csv").write_text("\n".join(lines), encoding="utf-8")
+    (batch,) = Rows(Source(tmp_path / "a.csv", questions)).batches()
+    assert [row.text for row in batch] == [None, "The coffee", None]
 
 
 @pytest.mark.parametrize(
