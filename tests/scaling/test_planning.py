@@ -301,7 +301,6 @@ def test_nodes_of_h200_are_as_their_data_sheets_say():
         (lambda: MemoryModel(model=ModelConfig(layers=2), window=256), "one mLSTM layer"),
         (lambda: ClusterConfig(name="none", nodes=()), r"at least one \[\[nodes\]\]"),
         (lambda: two(2e13, 2e13).first_gpus(0), "0 GPUs; give at least 1"),
-        (lambda: NetworkConfig(name="a", bytes_per_second=1e9, ring="star"), "known: gpus, nodes"),
         *(
             (lambda nodes=nodes: ClusterConfig(name="two", nodes=nodes), r"needs a \[network\]")
             for nodes in ((node(2e13, count=2),), (node(2e13), node(1e13)))

@@ -169,9 +169,11 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
-def test_results_are_whole_before_pictures_are_drawn(tmp_path, loaded, sets, caplog):
-    for name in ("weights", "neuron"):
-        (tmp_path / "out" / f"{name}.png").mkdir(parents=True)  # in the picture's place
+def test_results_are_whole_before_pictures_are_drawn(tmp_path, loaded, sets, caplog, monkeypatch):
+    def fails(figure, path):
+        raise ValueError(f"{path.name} is too large")
+
+    monkeypatch.setattr("transfer.plots.save_png", fails)
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
     load_head(tmp_path / "out" / "classifier", hidden_size=12)
