@@ -32,6 +32,11 @@ DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncomm
 
 def main() -> None:
     Parser(description=__doc__).parse_args()
+    update()
+
+
+def update() -> None:
+    """Make the tables of all pages again, from the results."""
     for name in collect():
         print(f"{name}: moved into results.json")
     for path in pages():

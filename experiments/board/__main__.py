@@ -49,7 +49,7 @@ def main() -> None:
         shown = ", ".join(f"{key} {row['accuracy']:.4f}" for key, row in result["sets"].items())
         print(f"{name}: {shown}", flush=True)
     measure_domains(options.data, options.domains)
-    tables.main()
+    tables.update()
 
 
 def present_sets(data: Path) -> dict[str, Texts]:
