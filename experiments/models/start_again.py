@@ -1,7 +1,7 @@
 """Keep the evaluations of the trainings with weight decay, and the AUCs of their units.
 
-python -m experiments.models.start_again runs/decay01 runs/decay005 runs/fall01 \\
-    --beginning curve.jsonl --data DATA
+python -m experiments.models.start_again runs/decay01 runs/decay005 runs/fall01 runs/mean \\
+    --beginning curve.jsonl --data DATA --corpus data/everything
 
 The AUCs are of the last state on all of SST's train and val sentences, as the rule of
 start_again.selection.json has it: they are eight times as many as val alone.
@@ -16,13 +16,19 @@ from typing import Annotated, Any
 import numpy as np
 
 from configs import command
+from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.intervals import area_difference
+from experiments.models.mean import SCORE
 from experiments.neuron.axes import read_sst
 from experiments.results import write_result
 from mlstm_sentiment.bounds import Argument
+from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.scoring import score_split
 from mlstm_sentiment.files.shipped import find_model
 from mlstm_sentiment.files.storage import read_json
+from mlstm_sentiment.text.split import Split
+from training.evaluation import EvaluateConfig
 from transfer.neuron.ranking import area_interval
 from transfer.unit_auc import per_feature_auc
 
@@ -39,17 +45,20 @@ class Options:
     """Write the rows of metrics.jsonl that have an evaluation; characters count from the first."""
 
     runs: Annotated[tuple[Path, ...], Argument(positional=True)]
-    """Run directories that began from the same weights."""
+    """Run directories that began from the same weights; of a mean of weights, only `model/`."""
     beginning: Path
     """The rows of the training that made those weights."""
     data: Path
     """The folder that holds sst/{train,val}.csv."""
+    corpus: Path
+    """The corpus, on whose valid split means of weights are scored."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     runs: dict[str, Any] = {}
     units: list[Unit] = []
+    valid = open_corpus(options.corpus).splits["valid"]
     for run in options.runs:
         provenance = read_json(run / "model" / "config.json")["provenance"]
         before = characters_before(provenance)
@@ -58,10 +67,11 @@ def main() -> None:
             "git_revision": provenance["git_revision"],
             "characters": before + provenance["characters"],
             "unit": units[-1].described(),
+            "bits": provenance.get(SCORE) or bits_of(run / "model", valid),
             "rows": evaluations(run / "metrics.jsonl", before),
         }
         print(run.name, {**runs[run.name], "rows": runs[run.name]["rows"][-1:]})
-    begun = min(run["rows"][0]["characters"] for run in runs.values())
+    begun = min(run["rows"][0]["characters"] for run in runs.values() if run["rows"])
     gains = {
         f"{begin.name}, {end.name}": area_difference(later.values, first.values, first.positive)
         for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True))
@@ -80,6 +90,12 @@ def main() -> None:
             "origin": describe_origin(),
         },
     )
+
+
+def bits_of(model: Path, valid: Split) -> float:
+    """Return the bits per character of a model on the valid split, as a training scores it."""
+    lanes = EvaluateConfig().lanes
+    return score_split(Engine.load(model), valid, lanes=lanes).bits_per_character
 
 
 def characters_before(provenance: dict[str, Any]) -> int:
@@ -115,6 +131,8 @@ class Unit:
 
 def evaluations(path: Path, begun: int) -> list[dict[str, Any]]:
     """Return the rows with an evaluation; begun: characters before the first step."""
+    if not path.is_file():
+        return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
         {

@@ -390,16 +390,17 @@ def start_again_units() -> str:
     """Return the AUC of each training's best unit on SST's train and val sentences together."""
     result = read_result("models", "start_again")
     units = [
-        (name, f"{run['characters'] / MILLION:,.0f} M", run["unit"])
+        (name, f"{run['characters'] / MILLION:,.0f} M", f"{run['bits']:.3f}", run["unit"])
         for name, run in result["runs"].items()
     ]
-    units.append(("`amazon_subword_1024`, as shipped", "", result["shipped"]))
+    units.append(("`amazon_subword_1024`, as shipped", "", "", result["shipped"]))
     rows = []
-    for name, characters, unit in units:
+    for name, characters, bits, unit in units:
         low, high = unit["interval"]
         area = f"{unit['area']:.3f} ({low:.3f} to {high:.3f}), unit {unit['unit']}"
-        rows.append([name, characters, area])
-    return markdown(["run", "characters", "AUC of the best unit, last state"], rows)
+        rows.append([name, characters, bits, area])
+    head = ["run", "characters", "valid, bits per character", "AUC of the best unit, last state"]
+    return markdown(head, rows)
 
 
 def start_again_outlook(begin: str, end: str) -> str:
