@@ -12,7 +12,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from data_utils.labelled import LabelledSet, read_label_columns, read_labelled_sets
+from data_utils.labelled import (
+    LabelledSet,
+    held_out_rows,
+    read_label_columns,
+    read_labelled_sets,
+)
 from data_utils.published_sets.registry import DATA, how_to_get
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import LONGEST_RECORD
@@ -45,9 +50,8 @@ def val_of_train(fraction: float, *, shuffled: bool = False) -> SplitRule:
     """Draw val from train, in a set of train and test; both are `shuffled` or keep their order."""
 
     def split(counts: Sequence[int]) -> list[Fold]:
-        order = np.random.default_rng(SEED).permutation(counts[0])
-        out = round(counts[0] * fraction)
-        train, val = (part if shuffled else np.sort(part) for part in (order[out:], order[:out]))
+        drawn = held_out_rows(counts[0], fraction, SEED)
+        train, val = (part if shuffled else np.sort(part) for part in drawn)
         return [Fold(train, val, np.arange(counts[0], sum(counts)))]
 
     return split

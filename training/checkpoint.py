@@ -173,6 +173,10 @@ class Checkpoints(CheckpointStore):
         window, best = trainer.window, trainer.progress.best_bits_per_character
         if not self.restore(trainer, at_most=row_step):
             return 0
+        step = trainer.progress.step
+        run_on_main(
+            trainer.world, lambda: self.remove_after(step)
+        )  # else a resume would begin there
         trainer.progress.best_bits_per_character = best
         trainer.begin_line()
         if trainer.progress.step > row_step:  # its sums may have the spike

@@ -16,7 +16,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Argument, Bound
 from mlstm_sentiment.errors import InputError
-from model.inference.weights import load_model, save_model
+from model.inference.weights import LoadedModel, load_model, save_model
 
 SCORE = "best_valid_bits_per_character"
 
@@ -39,13 +39,17 @@ def main() -> None:
     if len(shares) != len(options.models):
         raise InputError("give one of --shares for each model")
     command.prepare_output(options.output)
+    first: LoadedModel | None = None
     sums: dict[str, torch.Tensor] = {}
     read = []
     for folder, share in zip(options.models, shares, strict=True):
         loaded = load_model(folder, compute_dtype=torch.float32)
+        first = first or loaded
+        if kind_of(loaded) != kind_of(first):
+            raise InputError(f"{folder}: is of another kind than {first.folder}")
         for name, tensor in loaded.model.state_dict().items():
             sums[name] = sums.get(name, 0) + share / sum(shares) * tensor.double()
-        read.append({"share": share, "characters": loaded.provenance["characters"]})
+        read.append({"share": share, "characters": loaded.provenance.get("characters")})
     mean = {name: tensor.float() for name, tensor in sums.items()}
     provenance = {**loaded.provenance, **describe_origin(), "mean_of": read}
     provenance.pop(SCORE, None)  # of the last network alone
@@ -53,6 +57,11 @@ def main() -> None:
         options.output, loaded.model, loaded.profile, provenance,
         tokenizer=loaded.tokenizer, weights=mean,
     )  # fmt: skip
+
+
+def kind_of(loaded: LoadedModel) -> tuple[object, ...]:
+    """Return what networks have in common of which a mean has a meaning."""
+    return loaded.architecture, loaded.profile, loaded.tokenizer.fingerprint
 
 
 if __name__ == "__main__":

@@ -21,13 +21,10 @@ _Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 _SURE_NAMES: Sequence[str] = _NAMES["sure"]
-_TEXT_NAMES, _REPLIES_TO_TEXT, _REPLY_WORDS, _SENTENCE_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
-    frozenset(_NAMES[kind])
-    for kind in ("text", "reply_to_text", "reply", "sentence", "other", "about")
+_TEXT_NAMES, _REPLIES_TO_TEXT, _REPLY_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
+    frozenset(_NAMES[kind]) for kind in ("text", "reply_to_text", "reply", "other", "about")
 )
-_RESPONSE_OF = re.compile(
-    r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to|vom|von|des|der)\b|\bre:", re.I
-)
+_RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
     would|could|can|please|tell|share|describe|explain|list|any|in\ your|if\ you|was|were|warum|wie|
@@ -44,7 +41,7 @@ _DATE = re.compile(
 )
 _CODE = re.compile(r"\S*\d\S*")
 _ASKED = frozenset({"you", "your", "us", "if", "please"})  # in headers that ask for a text
-_SENTENCE = re.compile(r"[.!,…](\s|$)|^\s*(I|it|they|he|she|this)\s", re.IGNORECASE)
+_SENTENCE_WORDS, _ENDS = 6, (".", "!", "…")  # of a sentence: the fewest words, and how it ends
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 # How a shop answers a customer.
 _REPLY = re.compile(
@@ -257,11 +254,14 @@ def header_is_a_row(
 
 
 def _is_sentence(name: str) -> bool:
-    """Whether a cell of the first line is what somebody wrote, and no name of a column."""
-    words = [word.replace("\u2019", "'") for word in _WORD.findall(name.casefold())]
-    if len(words) < 4 or ASKS.search(name) or not (_TEXT_NAMES | _ASKED).isdisjoint(words):
+    """Whether a cell of the first line is what somebody wrote, and no name of a column.
+
+    Names of columns can be long, and survey items are phrases without a full stop.
+    """
+    words = _WORD.findall(name.casefold())
+    if len(words) < _SENTENCE_WORDS or ASKS.search(name):
         return False
-    return _SENTENCE.search(name) is not None or not _SENTENCE_WORDS.isdisjoint(words)
+    return name.rstrip().endswith(_ENDS) and (_TEXT_NAMES | _ASKED).isdisjoint(words)
 
 
 def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:

@@ -479,7 +479,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     lines = [line for line in _lines_in(text) if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
-        with suppress(csv.Error):
+        with suppress(csv.Error, InputError):  # a line may be too long
             for line in lines[:_SNIFFED]:
                 list(_Dialect(delimiter, quotes).records([line]))
             return True

@@ -52,8 +52,11 @@ def test_going_back_keeps_the_best_score_and_forgets_the_losses_of_a_spike(
     saved_by(checkpoints, small_split, trainer, steps=4)
     carried = float(trainer.nats)
     trainer.progress.best_bits_per_character = 5.0
-    train(trainer, small_split, 2)
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})  # within the row
+    train(trainer, small_split, 1)
     assert checkpoints.go_back(trainer, row_step=4 if before else 3) == 2
+    assert [path.name for path in checkpoints.complete()] == ["step-00000004"]
     progress = trainer.progress
     assert (progress.step, progress.skipped_windows) == (4, 2)
     assert progress.best_bits_per_character == 5.0

@@ -95,17 +95,24 @@ class CheckpointStore:
         self._remove_outdated()
 
     def _remove_outdated(self) -> None:
-        for outdated in self.complete()[: -self.keep]:
-            if outdated.is_symlink():
+        self._remove(self.complete()[: -self.keep])
+
+    def remove_after(self, step: int) -> None:
+        """Remove the checkpoints of later steps, to which the run does not return."""
+        self._remove([folder for folder in self.complete() if step_of(folder) > step])
+
+    def _remove(self, checkpoints: Sequence[Path]) -> None:
+        for checkpoint in checkpoints:
+            if checkpoint.is_symlink():
                 continue
-            if foreign := foreign_files(outdated, CHECKPOINT_FILES):
+            if foreign := foreign_files(checkpoint, CHECKPOINT_FILES):
                 log.warning(
                     "%s: kept, as it holds files that a run does not write: %s",
-                    outdated,
+                    checkpoint,
                     listed(foreign),
                 )
             else:
-                remove_folder(outdated)
+                remove_folder(checkpoint)
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return a checkpoint's description and its file; InputError if it is damaged or newer."""

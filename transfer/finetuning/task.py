@@ -76,7 +76,7 @@ def _check_present(train: LabelledSet) -> None:
 
 def hold_out(train: LabelledSet, fraction: float, seed: int) -> tuple[LabelledSet, LabelledSet]:
     """Split a training set into one to learn from and one to choose on, drawn by the seed."""
-    training, validation = held_out_rows(len(train.texts), fraction, seed)
+    training, validation = map(np.sort, held_out_rows(len(train.texts), fraction, seed))
     parts = (train.subset(training), train.subset(validation))
     warn_of_shared_texts(parts, ("the texts to learn from", "the texts held out"))
     return parts
