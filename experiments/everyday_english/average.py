@@ -17,6 +17,7 @@ import torch
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.everyday_english.ship import fit_of, mixed
+from experiments.models.mean import weighted_mean
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
@@ -49,10 +50,7 @@ def main() -> None:
     states = [loaded.model.state_dict() for loaded in (*models, shipped)]
     fits = [*(dict(np.load(folder / "fit.npz")) for folder in options.folders), fit_of(head)]
     shares = [*options.shares, 1 - sum(options.shares)]
-    mean = {
-        name: sum(share * s[name] for share, s in zip(shares, states, strict=True))
-        for name in states[0]
-    }
+    mean = weighted_mean(states, shares)
     origin = describe_origin()
     provenance = {
         "tuned": [own_origin(loaded) for loaded in models],

@@ -6,9 +6,10 @@ At a held rate the weights move around a place that none of them is at (Izmailov
 1803.05407).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 
@@ -38,25 +39,33 @@ def main() -> None:
     shares = options.shares or (1.0,) * len(options.models)
     if len(shares) != len(options.models):
         raise InputError("give one of --shares for each model")
-    command.prepare_output(options.output)
-    first: LoadedModel | None = None
-    sums: dict[str, torch.Tensor] = {}
-    read = []
-    for folder, share in zip(options.models, shares, strict=True):
-        loaded = load_model(folder, compute_dtype=torch.float32)
-        first = first or loaded
-        if kind_of(loaded) != kind_of(first):
-            raise InputError(f"{folder}: is of another kind than {first.folder}")
-        for name, tensor in loaded.model.state_dict().items():
-            sums[name] = sums.get(name, 0) + share / sum(shares) * tensor.double()
-        read.append({"share": share, "characters": loaded.provenance.get("characters")})
-    mean = {name: tensor.float() for name, tensor in sums.items()}
-    provenance = {**loaded.provenance, **describe_origin(), "mean_of": read}
+    if options.output.exists():
+        raise InputError(f"{options.output}: exists already; name another folder")
+    models = [load_model(folder, compute_dtype=torch.float32) for folder in options.models]
+    for loaded in models:
+        if kind_of(loaded) != kind_of(models[0]):
+            raise InputError(f"{loaded.folder}: is of another kind than {models[0].folder}")
+    last, read = models[-1], [each.provenance.get("characters") for each in models]
+    mean = weighted_mean(
+        [each.model.state_dict() for each in models], [share / sum(shares) for share in shares]
+    )
+    parts = [{"share": s, "characters": c} for s, c in zip(shares, read, strict=True)]
+    provenance = {**last.provenance, **describe_origin(), "mean_of": parts}
     provenance.pop(SCORE, None)  # of the last network alone
     save_model(
-        options.output, loaded.model, loaded.profile, provenance,
-        tokenizer=loaded.tokenizer, weights=mean,
+        options.output, last.model, last.profile, provenance,
+        tokenizer=last.tokenizer, weights=mean,
     )  # fmt: skip
+
+
+def weighted_mean(
+    states: Sequence[Mapping[str, torch.Tensor]], shares: Sequence[float]
+) -> dict[str, Any]:
+    """Return the mean of networks' tensors by name; shares: how much each counts, in all 1."""
+    return {
+        name: sum(share * state[name] for share, state in zip(shares, states, strict=True))
+        for name in states[0]
+    }
 
 
 def kind_of(loaded: LoadedModel) -> tuple[object, ...]:

@@ -195,7 +195,7 @@ def test_a_first_line_of_sentences_and_values_is_a_row(columns):
         {"Q7. Anything else to add": TEXTS},
         {"user": IDS, TEXTS[0]: TEXTS},
         {"The room was clean and quiet": ["agree", "disagree", "neither of the two"]},
-        {"Nice lamp": ["I love it", "It broke", "Bad"]},  # nothing tells a short text from a name
+        {"Nice lamp": ["I love it", "It broke", "Bad"]},  # a short text looks like a name
     ],
 )
 def test_a_first_line_that_names_a_column_or_asks_is_a_header(columns):
