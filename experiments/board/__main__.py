@@ -19,7 +19,8 @@ from experiments.intervals import packed_answers
 from experiments.results import write_result
 from transfer.regression import accuracy_interval
 
-from .label_free import DOMAINS, measure_domains
+from .domains import DOMAINS
+from .label_free import measure_domains
 from .methods import METHODS, Answers
 from .sets import TEST_SETS, Absent, Texts, read_set
 

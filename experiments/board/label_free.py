@@ -7,10 +7,8 @@ compared on the same test texts with bags of n-grams fitted to 10 to 3,000 label
 by cross-validation on these labels, and with bags fitted to many labels of other domains.
 """
 
-import random
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,127 +21,24 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.baselines import BASELINES, NaiveBayesRegression
 from experiments.intervals import WORDS, Difference, Measured, compare, compare_draws
-from experiments.models.select_reviews import EXCLUDED
-from experiments.published_sets import SETS
 from experiments.results import NotMeasured, find_result, write_result
 from experiments.tables import markdown, origins, percent
 from mlstm_sentiment import SentimentFeaturizer
-from mlstm_sentiment.reading.records import read_records
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .methods import WEAK, Answers, Bag, Unit, film_bag, public_bag
-from .sets import (
-    AMAZON,
-    LENGTHS,
-    OTHER,
-    SEED,
-    YELP,
-    Absent,
-    Texts,
-    balanced,
-    one_line,
-    reviews_with_stars,
-)
+from .domains import COUNTS, DISTANCES, DOMAINS, TESTED
+from .methods import STRENGTHS, Answers, Bag, Unit, film_bag, public_bag
+from .sets import SEED, Absent, Texts
 
 HERE = Path(__file__).resolve().parent
-MODEL, UNIT = "amazon_subword_1024", 410
-COUNTS = (10, 30, 100, 300, 1000, 3000)  # labels of the domain
+MODEL = "amazon_subword_1024"
 DRAWS = 5  # of the labels
-TESTED = 1000  # texts, half of them of each label, as those to learn from
 RIDGES = 10.0 ** np.arange(0, 7)
-SIDES = {"negative": 0, "positive": 1}
 
 
-@dataclass(frozen=True)
-class Domain:
-    """A domain: its title, its distance from films, and the reader of its two sides."""
-
-    title: str
-    distance: str
-    read: Callable[[Path], Texts]
-
-
-def starred(pattern: str, wanted: Callable[[str], bool]) -> Callable[[Path], Texts]:
-    """Return a reader of reviews with stars from the wanted sources."""
-
-    def read(data: Path) -> Texts:
-        rows = (
-            (t, side) for t, side, source in reviews_with_stars(data, pattern) if wanted(source)
-        )
-        return of_sides(rows)
-
-    return read
-
-
-def labelled(name: str) -> Callable[[Path], Texts]:
-    """Return a reader of the positive and negative texts of a file in labelled/."""
-
-    def read(data: Path) -> Texts:
-        path = data / f"labelled/{name}.jsonl.xz"
-        if not path.is_file():
-            raise Absent(f"{path}: no such file")
-        rows = (
-            (str(r["text"]), SIDES.get(str(r["label"]))) for r in read_records(path, strict=False)
-        )
-        return of_sides((text, side) for text, side in rows if side is not None)
-
-    return read
-
-
-def published(name: str) -> Callable[[Path], Texts]:
-    """Return a reader of all texts of a published set without its train split, if it has one."""
-
-    def read(data: Path) -> Texts:
-        if name == "imdb":
-            (part,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
-        else:
-            part = SETS[name].read(data).texts
-        rows = zip(map(one_line, part.texts), part.labels.tolist(), strict=True)
-        return of_sides((text, side) for text, side in rows if len(text) in LENGTHS)
-
-    return read
-
-
-def of_sides(rows: Any) -> Texts:
-    """Return drawn texts, as many of each side: of the first TESTED, and of the others.
-
-    rows: pairs of a text and its side.
-    """
-    sides: tuple[list[str], list[str]] = ([], [])
-    for text, side in rows:
-        sides[side].append(text)
-    half = min((TESTED + COUNTS[-1]) // 2, *map(len, sides))
-    if 2 * half < TESTED + COUNTS[2]:
-        raise Absent(f"only {2 * half} texts")
-    chooser = random.Random(SEED)
-    negative, positive = (chooser.sample(side, half) for side in sides)
-    cut = TESTED // 2
-    tested = balanced((negative[:cut], positive[:cut]), TESTED)
-    others = balanced((negative[cut:], positive[cut:]), 2 * (half - cut))
-    return Texts(tested.texts + others.texts, np.concatenate([tested.labels, others.labels]))
-
-
-DISTANCES = ("films", "products", "other reviews", "no reviews")
-DOMAINS = {
-    "imdb": Domain("film reviews (IMDB)", "films", published("imdb")),
-    "amazon": Domain("Amazon, mixed", "products", starred(AMAZON, lambda s: s not in EXCLUDED)),
-    "cr": Domain("cameras and players (CR)", "products", published("cr")),
-    "tablets": Domain("tablets", "products", starred(AMAZON, "tablets_iamprem".__eq__)),
-    "care": Domain("personal care", "products", starred(AMAZON, "personal_care_qmng".__eq__)),
-    "clothing": Domain("clothing", "other reviews", starred(OTHER, "womens_clothing".__eq__)),
-    "restaurants": Domain("restaurants", "other reviews", starred(OTHER, YELP.__contains__)),
-    "fast_food": Domain("fast food", "other reviews", starred(OTHER, "mcdonalds_google".__eq__)),
-    "hotels": Domain("hotels", "other reviews", starred(OTHER, "tripadvisor_canada_mie451".__eq__)),
-    "apps": Domain("apps", "other reviews", labelled("android_reviews_amitt")),
-    "employers": Domain("employers", "no reviews", labelled("glassdoor")),
-    "tweets": Domain("tweets", "no reviews", labelled("semeval_tweets")),
-    "airlines": Domain("tweets to airlines", "no reviews", labelled("airline_tweets")),
-    "reddit": Domain("Reddit comments", "no reviews", labelled("goemotions")),
-}
 OUTSIDE = {"films": "film labels", "all": "film and product labels"}
 
 
@@ -163,7 +58,7 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
             print(f"{name}: left out: {error}", flush=True)
             continue
         features = featurizer.transform(texts.texts)
-        row = measure(texts, features, unit.answer_of(features[:, UNIT]), bags)
+        row = measure(texts, features, unit.answer_of(features[:, unit.number]), bags)
         about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
         write_result("board", f"label_free/{name}", {**row, **about})
         print(name, row["unit"], row["counts"], row["curves"], flush=True)
@@ -242,7 +137,7 @@ def by_bag(known: csr_matrix, labels: np.ndarray, tested: csr_matrix) -> np.ndar
     """Return the answers of a bag whose C is chosen by cross-validation on its own labels."""
     columns = np.flatnonzero(known.getnnz(axis=0))
     folds = StratifiedKFold(3, shuffle=True, random_state=SEED)
-    search = GridSearchCV(NaiveBayesRegression(), {"c": [*WEAK, 1.0]}, cv=folds)
+    search = GridSearchCV(NaiveBayesRegression(), {"c": STRENGTHS}, cv=folds)
     search.fit(known[:, columns], labels)
     return search.predict(tested[:, columns])
 

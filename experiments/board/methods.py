@@ -24,13 +24,13 @@ from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from transfer.neuron.ranking import Cuts, fit_cuts
 from transfer.regression import Examples
 
+from .domains import tested_texts
 from .sets import AMAZON, SEED, Absent, balanced, one_line, reviews_with_stars
 
 DRAWS = 5
 PRODUCTS = 30_000  # Amazon reviews drawn from the sources that may be used, half of each side
 EMBEDDED = 6_000  # texts to which MiniLM's regression is fitted
-STRENGTHS = (2.0**-4, 2.0**-2, 1.0, 4.0)  # C of the regression on embeddings, chosen on val
-WEAK = (2.0**-8, 2.0**-6, 2.0**-4, 2.0**-2)  # C of bags; larger ones take minutes
+STRENGTHS = tuple(2.0**power for power in range(-8, 3, 2))  # C of the regressions, chosen on val
 RARE = 2  # texts that an n-gram must be in
 NEUTRAL = 0.05  # VADER's page: a compound score within this of zero is neutral
 
@@ -77,8 +77,9 @@ class Unit:
         train = SETS["sst"].read(data).sets[0]
         values, labels = self.classifier.neuron_values(train.texts), train.labels
         self.fits = [fit_unit(values[rows], labels[rows]) for rows in draws_of(len(labels))]
-        unit = self.classifier.fitted_.neuron
-        self.settings = {"unit": unit, "threshold": self.fits[0][1], "fitted_to": len(labels)}
+        self.number = self.classifier.fitted_.neuron
+        about = {"threshold": self.fits[0][1], "fitted_to": len(labels)}
+        self.settings = {"unit": self.number, **about}
 
     def answer(self, texts: list[str]) -> Answers:
         return self.answer_of(self.classifier.neuron_values(texts))
@@ -105,7 +106,7 @@ class Bag:
         self.words = BASELINES["nb"].features().set_params(min_df=RARE)
         known = self.words.fit_transform(train.texts)
         held_out = self.words.transform(val.texts)
-        fits = {c: NaiveBayesRegression(c).fit(known, train.labels) for c in WEAK}
+        fits = {c: NaiveBayesRegression(c).fit(known, train.labels) for c in STRENGTHS}
         vals = {c: float(fit.score(held_out, val.labels)) for c, fit in fits.items()}
         best = max(vals, key=vals.__getitem__)
         _, *others = draws_of(len(train.labels), draws)
@@ -184,24 +185,36 @@ def film_texts(data: Path) -> tuple[LabelledSet, LabelledSet]:
     (reviews,) = read_labelled_sets([data / "imdb/imdb_train.jsonl.gz"])
     texts = [*train.texts, *map(one_line, reviews.texts)]
     labels = np.concatenate([train.labels, reviews.labels])
-    return LabelledSet(texts, labels, train.classes), val
+    return untested(LabelledSet(texts, labels, train.classes), data), val
 
 
 @cache
 def all_texts(data: Path) -> tuple[LabelledSet, LabelledSet]:
-    """Return the film texts and Amazon reviews with stars, without those that overlap with CR."""
+    """Return the film texts and Amazon reviews with stars."""
     train, val = film_texts(data)
-    tested = HeldOut(SETS["cr"].read(data).texts.texts)
     sides: tuple[list[str], list[str]] = ([], [])
     for text, side, source in reviews_with_stars(data, AMAZON):
         if source not in EXCLUDED:
             sides[side].append(text)
     drawn = balanced(sides, PRODUCTS)
-    rows = [row for row, text in enumerate(drawn.texts) if not tested.shares_with(text)]
-    texts = [*train.texts, *(drawn.texts[row] for row in rows)]
-    labels = np.concatenate([train.labels, drawn.labels[rows].astype(np.int64)])
+    reviews = untested(LabelledSet(drawn.texts, drawn.labels.astype(int), train.classes), data)
+    texts = [*train.texts, *reviews.texts]
+    labels = np.concatenate([train.labels, reviews.labels])
     order = random.Random(SEED).sample(range(len(texts)), len(texts))
     return LabelledSet([texts[row] for row in order], labels[order], train.classes), val
+
+
+def untested(train: LabelledSet, data: Path) -> LabelledSet:
+    """Return the texts that share no twelve words in a row with a text that anything tests on."""
+    held_out = held_out_texts(data)
+    rows = [row for row, text in enumerate(train.texts) if not held_out.shares_with(text)]
+    return LabelledSet([train.texts[row] for row in rows], train.labels[rows], train.classes)
+
+
+@cache
+def held_out_texts(data: Path) -> HeldOut:
+    """Return the texts of the board and its domains, to compare others with."""
+    return HeldOut(tested_texts(data))
 
 
 @cache

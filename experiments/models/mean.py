@@ -1,6 +1,7 @@
 """Write the mean of several networks of one training, such as its newest checkpoints.
 
 python -m experiments.models.mean runs/decay005/checkpoint/step-* --output runs/mean
+python -m experiments.models.mean runs/decay005/checkpoint/step-* --output weights --bits 8
 
 At a held rate the weights move around a place that none of them is at (Izmailov et al. 2018, arXiv
 1803.05407).
@@ -9,13 +10,13 @@ At a held rate the weights move around a place that none of them is at (Izmailov
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
-from mlstm_sentiment.bounds import Argument, Bound
+from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.errors import InputError
 from model.inference.weights import LoadedModel, load_model, save_model
 
@@ -30,31 +31,27 @@ class Options:
     """Model directories, runs or checkpoints, the latest last."""
     output: Path
     """The model directory to write."""
-    shares: tuple[Annotated[float, Bound(above=0)], ...] | None = None
-    """How much each counts. Default: all the same."""
+    bits: Literal[8] | None = None
+    """Bits of each matrix weight, to keep the mean in little space. Default: floats."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    shares = options.shares or (1.0,) * len(options.models)
-    if len(shares) != len(options.models):
-        raise InputError("give one of --shares for each model")
     if options.output.exists():
         raise InputError(f"{options.output}: exists already; name another folder")
     models = [load_model(folder, compute_dtype=torch.float32) for folder in options.models]
     for loaded in models:
         if kind_of(loaded) != kind_of(models[0]):
             raise InputError(f"{loaded.folder}: is of another kind than {models[0].folder}")
-    last, read = models[-1], [each.provenance.get("characters") for each in models]
     mean = weighted_mean(
-        [each.model.state_dict() for each in models], [share / sum(shares) for share in shares]
+        [each.model.state_dict() for each in models], [1 / len(models)] * len(models)
     )
-    parts = [{"share": s, "characters": c} for s, c in zip(shares, read, strict=True)]
+    last, parts = models[-1], [{"characters": each.provenance.get("characters")} for each in models]
     provenance = {**last.provenance, **describe_origin(), "mean_of": parts}
     provenance.pop(SCORE, None)  # of the last network alone
     save_model(
         options.output, last.model, last.profile, provenance,
-        tokenizer=last.tokenizer, weights=mean,
+        tokenizer=last.tokenizer, weights=mean, quantized=options.bits is not None,
     )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 python -m experiments.models.start_again runs/decay01 runs/decay005 runs/fall01 runs/mean \\
     --beginning curve.jsonl --data DATA --corpus data/everything
 
+Runs that were measured before, and are not named, stay in the result.
+
 The AUCs are of the last state on all of SST's train and val sentences, as the rule of
 start_again.selection.json has it: they are eight times as many as val alone.
 """
@@ -21,7 +23,7 @@ from data_utils.provenance import describe_origin
 from experiments.intervals import area_difference
 from experiments.models.mean import SCORE
 from experiments.neuron.axes import read_sst
-from experiments.results import write_result
+from experiments.results import find_result, write_result
 from mlstm_sentiment.bounds import Argument
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.scoring import score_split
@@ -40,14 +42,14 @@ KEPT = (
 SHIPPED = "amazon_subword_1024"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """Write the rows of metrics.jsonl that have an evaluation; characters count from the first."""
 
     runs: Annotated[tuple[Path, ...], Argument(positional=True)]
-    """Run directories that began from the same weights; of a mean of weights, only `model/`."""
-    beginning: Path
-    """The rows of the training that made those weights."""
+    """Run directories; of a mean of weights, only `model/`."""
+    beginning: Path | None = None
+    """The rows of the training that made the weights from which runs began."""
     data: Path
     """The folder that holds sst/{train,val}.csv."""
     corpus: Path
@@ -56,40 +58,35 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    runs: dict[str, Any] = {}
+    result = find_result("models", "start_again") or {"runs": {}, "gains": {}}
     units: list[Unit] = []
+    starts: list[int] = []
     valid = open_corpus(options.corpus).splits["valid"]
     for run in options.runs:
         provenance = read_json(run / "model" / "config.json")["provenance"]
         before = characters_before(provenance)
+        starts.append(before)
         units.append(Unit.of(run / "model", options.data))
-        runs[run.name] = {
+        measured = {
             "git_revision": provenance["git_revision"],
             "characters": before + provenance["characters"],
             "unit": units[-1].described(),
             "bits": provenance.get(SCORE) or bits_of(run / "model", valid),
             "rows": evaluations(run / "metrics.jsonl", before),
-        }
-        print(run.name, {**runs[run.name], "rows": runs[run.name]["rows"][-1:]})
-    begun = min(run["rows"][0]["characters"] for run in runs.values() if run["rows"])
-    gains = {
-        f"{begin.name}, {end.name}": area_difference(later.values, first.values, first.positive)
-        for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True))
-        if runs[begin.name]["characters"] < runs[end.name]["characters"]
-    }
-    shipped = Unit.of(find_model(SHIPPED), options.data).described()
-    first_rows = [row for row in evaluations(options.beginning, 0) if row["characters"] < begun]
-    write_result(
-        "models",
-        "start_again",
-        {
-            "beginning": first_rows,
-            "runs": runs,
-            "gains": gains,
-            "shipped": shipped,
             "origin": describe_origin(),
-        },
-    )
+        }
+        print(run.name, {**measured, "rows": measured["rows"][-1:]})
+        result["runs"][run.name] = measured
+    for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True)):
+        if result["runs"][begin.name]["characters"] < result["runs"][end.name]["characters"]:
+            gain = area_difference(later.values, first.values, first.positive)
+            result["gains"][f"{begin.name}, {end.name}"] = gain
+    if options.beginning is not None:
+        begun, rows = min(filter(None, starts), default=0), evaluations(options.beginning, 0)
+        result["beginning"] = [row for row in rows if row["characters"] <= begun]
+    unit = Unit.of(find_model(SHIPPED), options.data).described()
+    result["shipped"] = {**unit, "origin": describe_origin()}
+    write_result("models", "start_again", result)
 
 
 def bits_of(model: Path, valid: Split) -> float:
