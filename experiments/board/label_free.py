@@ -237,15 +237,12 @@ def answer() -> str:
         for distance in DISTANCES
     }
     groups = {distance: rows for distance, rows in groups.items() if rows}
-    far = groups.get(DISTANCES[-1], {})
-    near = {name: row for name, row in domains.items() if name not in far}
+    beaten = ", ".join(f"{distance} {most_beaten(rows)}" for distance, rows in groups.items())
     lines = [
-        "**Answer.** When the domain has few labels. On reviews, a bag of words fitted to "
-        f"{most_beaten(near)} labels of the domain or fewer is behind unit 410, which has none, in "
-        "most domains."
+        "**Answer.** When the domain has few labels. Unit 410 has none of them, and is ahead of a "
+        "bag of words fitted to so many labels of the domain, or fewer, in most domains: "
+        f"{beaten}."
     ]
-    if far:
-        lines.append(f"On texts that are no reviews, {most_beaten(far)} or fewer.")
     fitted = next(iter(domains.values()))["fitted_outside"]
     for key, title in OUTSIDE.items():
         words = [word(row["outside"][key]) for row in domains.values()]

@@ -14,7 +14,7 @@ NEXT_TO = {"ahead": "ahead of", "level": "level with", "behind": "behind"}
 OTHERS = {
     BAG: "a bag of words fitted to public texts of films and products",
     "bag_films": "a bag of words fitted to texts of films alone",
-    "minilm": "MiniLM fitted to these public texts",
+    "minilm": "MiniLM fitted to {fitted_to:,} of these public texts",
     "vader": "VADER",
 }
 
@@ -154,7 +154,8 @@ def answer() -> str:
     """Say where the default and the unit stand."""
     default, unit = (
         [
-            f"- Next to {title}: {tally(first, other)}."
+            f"- Next to {title.format(**read_result('board', other)['config'])}: "
+            f"{tally(first, other)}."
             for other, title in OTHERS.items()
             if has(other)
         ]

@@ -47,7 +47,7 @@ SET_METHODS = {  # of the board: title
     "default": "`default`",
     "default_small": "`default_small`",
     "bag_all": "bag, public texts of films and products",
-    "minilm": "MiniLM, the same texts",
+    "minilm": "MiniLM, {fitted_to:,} of these texts",
     "vader": "VADER",
 }
 SHIPPED = ("default", "default_small")
@@ -89,7 +89,8 @@ def test_sets() -> str:
     for method, title in SET_METHODS.items():
         if board.has(method):
             cells = [board.cell(method, name) for name in SETS]
-            rows.append([title, *cells, *_remarks(method)])
+            config = read_result("board", method)["config"]
+            rows.append([title.format(**config), *cells, *_remarks(method)])
     own = find_result("everyday_english", "test_bag_all")
     groups = own["groups"] if own else {}
     if all(title in groups for title in MEASURED_SETS.values()):

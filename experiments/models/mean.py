@@ -46,7 +46,7 @@ def main() -> None:
     mean = weighted_mean(
         [each.model.state_dict() for each in models], [1 / len(models)] * len(models)
     )
-    last, parts = models[-1], [{"characters": each.provenance.get("characters")} for each in models]
+    last, parts = models[-1], [dict(each.provenance) for each in models]
     provenance = {**last.provenance, **describe_origin(), "mean_of": parts}
     provenance.pop(SCORE, None)  # of the last network alone
     save_model(

@@ -5,12 +5,12 @@ python -m experiments.models.start_again runs/decay01 runs/decay005 runs/fall01 
 
 Runs that were measured before, and are not named, stay in the result.
 
-The AUCs are of the last state on all of SST's train and val sentences, as the rule of
-start_again.selection.json has it: they are eight times as many as val alone.
+The unit is named as the rule of start_again.selection.json has it: by the last state, on all of
+SST's train and val sentences. Of networks, the rule compares the AUC of that unit on val alone.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -59,18 +59,24 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     result = find_result("models", "start_again") or {"runs": {}, "gains": {}}
+    shipped = Unit.of(find_model(SHIPPED), options.data)
     units: list[Unit] = []
     starts: list[int] = []
     valid = open_corpus(options.corpus).splits["valid"]
     for run in options.runs:
         provenance = read_json(run / "model" / "config.json")["provenance"]
         before = characters_before(provenance)
+        unit = Unit.of(run / "model", options.data)
         starts.append(before)
-        units.append(Unit.of(run / "model", options.data))
+        units.append(unit)
         measured = {
             "git_revision": provenance["git_revision"],
             "characters": before + provenance["characters"],
-            "unit": units[-1].described(),
+            "unit": {**unit.described(), "to_shipped": unit.ahead_of(shipped)},
+            "val": {
+                **unit.on_val().described(),
+                "to_shipped": unit.on_val().ahead_of(shipped.on_val()),
+            },
             "bits": provenance.get(SCORE) or bits_of(run / "model", valid),
             "rows": evaluations(run / "metrics.jsonl", before),
             "origin": describe_origin(),
@@ -79,13 +85,12 @@ def main() -> None:
         result["runs"][run.name] = measured
     for (begin, first), (end, later) in pairwise(zip(options.runs, units, strict=True)):
         if result["runs"][begin.name]["characters"] < result["runs"][end.name]["characters"]:
-            gain = area_difference(later.values, first.values, first.positive)
-            result["gains"][f"{begin.name}, {end.name}"] = gain
+            result["gains"][f"{begin.name}, {end.name}"] = later.ahead_of(first)
     if options.beginning is not None:
         begun, rows = min(filter(None, starts), default=0), evaluations(options.beginning, 0)
         result["beginning"] = [row for row in rows if row["characters"] <= begun]
-    unit = Unit.of(find_model(SHIPPED), options.data).described()
-    result["shipped"] = {**unit, "origin": describe_origin()}
+    on_val = shipped.on_val().described()
+    result["shipped"] = {**shipped.described(), "val": on_val, "origin": describe_origin()}
     write_result("models", "start_again", result)
 
 
@@ -106,9 +111,9 @@ class Unit:
     """The unit of a model that separates SST's train and val sentences best."""
 
     number: int
-    area: float  # AUC
     values: np.ndarray  # [N], high for positive sentences
     positive: np.ndarray  # bool [N]
+    held_out: int  # sentences of val, at the end
 
     @classmethod
     def of(cls, model: Path, data: Path) -> "Unit":
@@ -119,11 +124,21 @@ class Unit:
         beyond = per_feature_auc(states, positive) - 0.5
         number = int(np.abs(beyond).argmax())
         values = states[:, number] * np.sign(beyond[number])
-        return cls(number, 0.5 + float(abs(beyond[number])), values, positive)
+        return cls(number, values, positive, len(parts[-1].labels))
+
+    def on_val(self) -> "Unit":
+        """Return the same unit on val's sentences alone."""
+        rows = slice(-self.held_out, None)
+        return replace(self, values=self.values[rows], positive=self.positive[rows])
+
+    def ahead_of(self, other: "Unit") -> dict[str, Any]:
+        """Return the AUC less that of another unit, on the same sentences."""
+        return area_difference(self.values, other.values, self.positive)
 
     def described(self) -> dict[str, Any]:
+        (area,) = per_feature_auc(self.values[:, None], self.positive)
         interval = area_interval(self.values, self.positive)
-        return {"unit": self.number, "area": self.area, "interval": interval}
+        return {"unit": self.number, "area": float(area), "interval": interval}
 
 
 def evaluations(path: Path, begun: int) -> list[dict[str, Any]]:

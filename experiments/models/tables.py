@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.baselines import BASELINES
+from experiments.intervals import Difference
 from experiments.results import find_result, read_result
 from experiments.tables import accuracy, markdown, origins, percent, revision
 from mlstm_sentiment.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
@@ -387,20 +388,45 @@ def start_again() -> str:
 
 
 def start_again_units() -> str:
-    """Return the AUC of each training's best unit on SST's train and val sentences together."""
+    """Return the AUC of each training's best unit on SST's train and val sentences, and on val."""
     result = read_result("models", "start_again")
-    units = [
-        (name, f"{run['characters'] / MILLION:,.0f} M", f"{run['bits']:.3f}", run["unit"])
+    rows = [
+        [
+            name,
+            f"{run['characters'] / MILLION:,.0f} M",
+            f"{run['bits']:.3f}",
+            f"{run['unit']['unit']}",
+            *(area_of(run.get(key)) for key in ("unit", "val")),
+            gain_of(run["unit"]),
+            gain_of(run.get("val", {})),
+        ]
         for name, run in result["runs"].items()
     ]
-    units.append(("`amazon_subword_1024`, as shipped", "", "", result["shipped"]))
-    rows = []
-    for name, characters, bits, unit in units:
-        low, high = unit["interval"]
-        area = f"{unit['area']:.3f} ({low:.3f} to {high:.3f}), unit {unit['unit']}"
-        rows.append([name, characters, bits, area])
-    head = ["run", "characters", "valid, bits per character", "AUC of the best unit, last state"]
-    return markdown(head, rows)
+    shipped = result["shipped"]
+    areas = [area_of(shipped), area_of(shipped.get("val"))]
+    rows.append(["`amazon_subword_1024`, as shipped", "", "", f"{shipped['unit']}", *areas, "", ""])
+    head = ["run", "characters", "valid, bits per character", "unit", "AUC, train and val"]
+    return markdown(
+        [*head, "AUC, val", "less the shipped one's", "val, less the shipped one's"], rows
+    )
+
+
+def area_of(unit: dict[str, Any] | None) -> str:
+    """Return an AUC with its interval; a dash where it was not measured."""
+    if unit is None:
+        return "-"
+    low, high = unit["interval"]
+    return f"{unit['area']:.3f} ({low:.3f} to {high:.3f})"
+
+
+def gain_of(unit: dict[str, Any]) -> str:
+    """Return how much larger an AUC is than that of the shipped unit, with the word of the rule."""
+    if "to_shipped" not in unit:
+        return "-"
+    gain = unit["to_shipped"]
+    low, high = gain["difference_interval"]
+    word = Difference(gain["difference"], (low, high)).word
+    return f"{gain['difference']:+.3f} ({low:+.3f} to {high:+.3f}), {word}"
 
 
 def start_again_outlook(begin: str, end: str) -> str:

@@ -244,8 +244,9 @@ def in_words(cell: dict[str, Any]) -> str:
 DIFFERENCE_NOTES = """\
 Points, with 95 % paired intervals: both classified the same texts. \\*: the answers to single texts
 were not kept, so the interval is unpaired and wider than necessary. Ahead, level and behind follow
-[the rule](../board/README.md#the-rule). Over ten folds all pairs count as independent. So the
-intervals for one unit, where folds choose different units, are too narrow.
+[the rule](../board/README.md#the-rule), but each method is fitted once: other training texts would
+move the difference, too, which no interval here covers. Over ten folds all pairs count as
+independent. So the intervals for one unit, where folds choose different units, are too narrow.
 """
 
 
