@@ -358,13 +358,12 @@ class DelimitedRows:
 
         Also counts the lines above the header.
         """
-        sample = self._lines.sample()
+        sample = self._lines.sample().lstrip(_MARK)
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
             deque(islice(self._lines, len(_lines_in(note[0]))), maxlen=0)  # passed over
             sample = sample[note.end() :]
-        sample = sample.lstrip(_MARK)
         quotes: _Quotes = "standard"
         if self.options.quoting != "auto":
             quotes = self.options.quoting
