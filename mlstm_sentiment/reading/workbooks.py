@@ -115,12 +115,13 @@ def _with_openpyxl(file: IO[bytes]) -> list[_Sheet]:
 
 
 def _read(sheet: Any) -> _Sheet:
-    cells = list(sheet.iter_rows())
-    while cells and all(cell.value is None for cell in cells[-1]):
-        cells.pop()
     from openpyxl.utils.escape import unescape
 
-    rows = [[_text_of(cell, unescape) for cell in row] for row in cells]
+    filled = [place for place, cell in sheet._cells.items() if cell.value is not None]
+    rows = []
+    if filled:  # a formatted empty cell may be a million rows further down
+        ends = {"max_row": max(row for row, _ in filled), "max_col": max(n for _, n in filled)}
+        rows = [[_text_of(cell, unescape) for cell in row] for row in sheet.iter_rows(**ends)]
     width = max((n for row in rows for n, cell in enumerate(row, 1) if cell), default=0)
     rows = [row[:width] for row in rows]
     merged = 0
