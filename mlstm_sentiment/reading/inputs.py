@@ -267,6 +267,7 @@ class TableOptions:
         try:
             if self.encoding is not None:
                 " ".encode(self.encoding)
+                object.__setattr__(self, "encoding", codecs.lookup(self.encoding).name)
         except (LookupError, UnicodeError) as error:
             raise InputError(f"--encoding {self.encoding}: unknown encoding") from error
 
@@ -322,7 +323,7 @@ class Input:
     def is_plain(self) -> bool:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         on_disk = self.compression is None and self.is_text_on_disk
-        return on_disk and self.encoding.lower() in UTF8
+        return on_disk and self.encoding in UTF8
 
     def dialect(self, delimiter: str) -> Dialect:
         """Return how a table of its rows is written, so that the same programs can read it.
@@ -357,7 +358,7 @@ class Input:
                 return
             on_disk = self.is_text_on_disk
             codec = self.encoding if on_disk else self._encoding_of(file, whole=False).codec
-            if codec.lower() in UTF8:
+            if codec in UTF8:
                 yield file
             else:
                 yield _buffered(_recoded(file, codec, self.location))

@@ -32,7 +32,7 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        name = self.encoding.lower()
+        name = self.encoding
         return f"{name}-le" if name in ("utf-16", "utf-32") else name.removesuffix("-sig")
 
     def line(self, cells: Sequence[str]) -> bytes:
