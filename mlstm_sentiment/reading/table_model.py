@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -76,6 +77,9 @@ def _patterns(kind: str) -> list[re.Pattern[str]]:
     return list(map(_pattern, _LIST[kind]))
 
 
+_matched_last: list[re.Pattern[str]] = []  # tried first: the next cell is probably written alike
+
+
 @lru_cache(maxsize=1 << 16)
 def _readings_of(text: str) -> _Readings:
     """Return what a cell means as a date, in each order; all None for anything else.
@@ -85,10 +89,9 @@ def _readings_of(text: str) -> _Readings:
     text = " ".join(text.split())
     if not text or len(text) > 120 or not any(map(str.isdigit, text)):
         return _NO_DATE
-    for index, pattern in enumerate(patterns := _patterns("formats")):
+    for pattern in chain(_matched_last, _patterns("formats")):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
-            if index:  # the next cell is probably written alike
-                patterns[:] = [pattern, *patterns[:index], *patterns[index + 1 :]]
+            _matched_last[:] = [pattern]
             return _Readings(*found, has_slashes="/" in text)
     for pattern in _patterns("named"):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):

@@ -2,9 +2,10 @@
 
 import csv
 import re
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -194,6 +195,15 @@ class _LongCells:
 
 
 _long_cells = _LongCells()
+_warnings_lock = Lock()
+
+
+@contextmanager
+def no_warnings(kind: type[Warning] = Warning) -> Iterator[None]:
+    """Ignore warnings of a kind; in one thread at a time, since their filters are the process's."""
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", kind)
+        yield
 
 
 class _Lines:

@@ -10,7 +10,9 @@ import os
 import re
 import sys
 import threading
+import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -121,6 +123,19 @@ def test_the_oldest_dumps_have_single_quotes(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("{'reviewText': \"It's fine\", 'overall': 5.0, 'helpful': [0, 1]}\n" * 2)
     assert texts_of(path)[0] == ["It's fine"] * 2
+
+
+def test_threads_that_read_leave_the_filters_of_warnings_as_they_were(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("{'text': 'fine'}\n" * 20)
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(texts_of, [path] * 40))
+    finally:
+        sys.setswitchinterval(interval)
+    assert warnings.filters == before
 
 
 @pytest.mark.parametrize(
