@@ -69,7 +69,8 @@ def run(options: Options) -> None:
         check_unset(options, ("text_key", "table"), "is for the rows of an --input")
     else:
         source = Source(options.input, options.text_key, options.table)
-        rows = [row.text or "" for batch in Rows(source).batches() for row in batch]
+        batches = Rows(source, show_progress=True).batches()
+        rows = [row.text or "" for batch in batches for row in batch]
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output, kind="a heatmap")
 
@@ -84,6 +85,7 @@ def run(options: Options) -> None:
         state=options.state,
         layer=options.layer,
         classifier=options.classifier,
+        show_progress=True,
     )
     _show(traces, options.output, options.palette, ansi=options.ansi)
 

@@ -56,7 +56,7 @@ def run(options: Options) -> None:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)
     prepare_output(options.output, kind="a report")
-    rows = Rows(source)
+    rows = Rows(source, show_progress=True)
 
     from ..head.sentiment_classifier import SentimentClassifier
     from ..pages.report import write_report

@@ -437,7 +437,7 @@ class _Report:
         loaded, fitted = self._classifier.loaded, self._classifier.fitted
         if not texts or not all(map(loaded.profile.clean, texts)):
             return map(html.escape, texts)
-        traces = read_texts(loaded, texts, [fitted.neuron], show_progress=False)
+        traces = read_texts(loaded, texts, [fitted.neuron])
         traces = replace(traces, **orientation_of(fitted, areas=None)).oriented()
         return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
 

@@ -40,7 +40,9 @@ def classify(
     """
     if isinstance(source, str | Path):
         source = Source(source)
-    rows = source if isinstance(source, Rows) else Rows(source)
+    rows = (
+        source if isinstance(source, Rows) else Rows(source, show_progress=classifier.show_progress)
+    )
     return _Classified(rows, classifier, sink, neuron=neuron, progress=progress)
 
 

@@ -136,7 +136,7 @@ def read_texts(
     ranking: Sequence[int] = (),
     state: StateName = "cell",
     layer: int = -1,
-    show_progress: bool = True,
+    show_progress: bool = False,
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
@@ -293,7 +293,7 @@ def sentiment_traces(
     state: StateName = "cell",
     layer: int = -1,
     classifier: str | Path | None = None,
-    show_progress: bool = True,
+    show_progress: bool = False,
 ) -> UnitTraces:
     """Return the values of units after every character of some texts.
 
