@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..files.shipped import model_name
 from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
@@ -203,7 +204,7 @@ class _Report:
             "about": f"{name}: {_safe(self._input.about)}",
             "panels": "\n".join(filter(None, panels)),
             "version": html.escape(installed_version()),
-            "model": _safe(as_utf8(self._classifier.loaded.folder.name)),
+            "model": _safe(as_utf8(model_name(self._classifier.loaded.folder))),
             "tags": f" HTML tags were left out in {tagged:,} texts." if tagged else "",
         }
         size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())

@@ -474,8 +474,9 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
 
 
 def _of_folder(folder: Path) -> str:
-    files = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS]
-    more = f", such as {files[0]}" if files else ""
+    files = (path for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS)
+    seen = next((path for path in files if not path.name.startswith(".")), None)
+    more = f", such as {seen}" if seen else ""
     return f"is a folder; name the files in it, one at a time{more}"
 
 

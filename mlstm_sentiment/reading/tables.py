@@ -554,8 +554,8 @@ def _written_name(name: str, names: Collection[str]) -> str:
 def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
     """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
 
-    The sizes in the file's description decide how many rows are read at once. Raises InputError for
-    a file that is damaged, for two columns with one name, and for a row that is too long.
+    The sizes in the file's description decide how many rows are read at once. Columns with one name
+    are numbered. Raises InputError for a file that is damaged, and for a row that is too long.
     """
     pyarrow = imported("pyarrow", f"{kind} files need")
     name = "Parquet" if kind == ".parquet" else "Feather"

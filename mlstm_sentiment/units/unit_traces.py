@@ -15,6 +15,7 @@ from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..engine.kinds import FeatureKind, StateName
 from ..errors import InputError, is_whole
+from ..files.shipped import model_name
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.head import Head, ranked_units
 from ..head.head_files import CHANCE, find_classifier, load_areas, own_classifier
@@ -234,9 +235,8 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
 
 def _origin(loaded: TextModel) -> dict[str, Any]:
     """Describe the model that read the texts, without a path of this machine."""
-    folder = loaded.folder.resolve()
     return {
-        "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
+        "name": model_name(loaded.folder),
         "digest": loaded.digest(),
         "architecture": loaded.architecture.architecture(),
         "text_profile": loaded.profile.name,

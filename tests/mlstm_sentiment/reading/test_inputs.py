@@ -395,7 +395,7 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
     ("source", "message"),
     [
         *((name, f"{name}: no such file") for name in ("nowhere", "nowhere.doc", "nowhere.csv")),
-        ("b.jsonl", "is a folder"),
+        ("b.jsonl", "is a folder; name the files in it, one at a time, such as b.jsonl/c.csv$"),
         ("http://x.y/a.csv", r"^http://x\.y/a\.csv: a URL.*download it first"),
         (Path("https://x.y/a.csv"), r"^https://x\.y/a\.csv: a URL.*download it first"),
         ("file:///a%20b.csv", r"file:///a%20b\.csv: give the path alone: /a b\.csv"),
@@ -404,6 +404,8 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
 def test_what_is_no_file_is_refused(tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b.jsonl").mkdir()
+    for name in (".mlstm_sentiment.jsonl", "c.csv"):
+        (tmp_path / "b.jsonl" / name).write_text("text\n")
     with pytest.raises(InputError, match=message):
         list(read_records(as_input(source), strict=True))
 
