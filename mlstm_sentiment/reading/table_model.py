@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -11,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ..text.profiles import normalized
 from .columns import Export, export_of, words_of
 
 Order = Literal["month first", "day first", "year first"]
@@ -274,7 +274,7 @@ def _group_of(cell: Any) -> str:
     """Return what makes groups equal: blanks and case make no difference, nor do 5 and 5.0."""
     if _is_missing(cell):
         return ""
-    text = " ".join(unicodedata.normalize("NFKC", str(cell)).split()).casefold()
+    text = " ".join(normalized("NFKC", str(cell)).split()).casefold()
     match = _WHOLE.fullmatch(text)
     return match[1] if match else text
 
