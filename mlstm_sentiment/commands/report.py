@@ -78,7 +78,7 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[dict[str, Any]], Su
     batches = rows.batches()
     first = next(batches)
     sides = any(map(_is_by_sides, (row.record for row in first)))
-    summary = Summary(head, rows.source.by, sides=sides, model=rows.model)
+    summary = Summary(head, rows.model, rows.source.by, sides=sides)
 
     def answers() -> Iterator[dict[str, Any]]:
         for row in chain(first, chain.from_iterable(batches)):

@@ -24,7 +24,7 @@ from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.rows import OwnNames, Rows
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
-from ..rows.summary import Summary, Tally
+from ..rows.summary import SHOWN_GROUPS, Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
@@ -44,7 +44,6 @@ SET_APART = 10  # texts of each kind
 QUOTES = 3  # of a phrase
 OPEN = 4  # phrases whose quotes are open from the start
 FEW = 20  # a group or month with fewer answered texts is said to have few
-SHOWN_GROUPS = 20
 GROUP_PHRASES = 3  # of a group or month
 WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
 LONGEST = 300  # characters of a text that are shown

@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
@@ -264,9 +264,10 @@ def _kinds_of(name: str) -> dict[str, bool]:
 
 
 _NO_GROUP = "(none)"
+OTHER_GROUPS = "(others)"
+MOST_GROUPS = 100_000  # named; the others are one group
 GroupKey = str | Months
 _SAMPLED = 64  # rows that show which columns may hold dates
-_MONTH = re.compile(r"\d{4}-\d{2}")  # as `group_name` writes it
 _WHOLE = re.compile(r"([+-]?\d+)[.,](?!000$)0+")  # 1,000 is a thousand
 
 
@@ -367,6 +368,8 @@ class TableModel:
             return months
         key = _group_of(cell)
         if key not in self._names:
+            if len(self._names) > MOST_GROUPS:
+                return OTHER_GROUPS
             is_number = _WHOLE.fullmatch(key) or key.lstrip("+-").isdigit()
             self._names[key] = key if is_number else " ".join(str(cell).split())
         return self._names[key]
@@ -375,8 +378,3 @@ class TableModel:
         if isinstance(key, str) or self.by is None:
             return str(key)
         return self._dated()[self.by].settled(key) or _NO_GROUP
-
-
-def all_months(names: Sequence[str]) -> bool:
-    """Whether groups are months, so that they are shown in their order."""
-    return all(name == _NO_GROUP or _MONTH.fullmatch(name) for name in names)
