@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument, check_unset
 from ..errors import InputError
-from ..pages.page import check_outputs
+from ..pages.page import Palette, check_outputs
 from ..reading.rows import Rows
 from ..reading.source import Source
 from .options import TextOptions
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
-Palette = Literal["green-red", "blue-orange"]
 _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 

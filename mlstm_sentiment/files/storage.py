@@ -36,9 +36,8 @@ from .writer import (
     record_folder,
     remove_work,
     set_aside,
+    write_json,
 )
-from .writer import write_atomically as write_atomically
-from .writer import write_json as write_json
 
 _MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
@@ -298,11 +297,11 @@ def _acquire(lock: filelock.BaseFileLock, path: Path, timeout: float = -1) -> No
             error.strerror,
         )
 
+
 def _remove_held(lock_file: Path) -> None:
     """Remove the file of a lock that is held; on Windows, filelock does so when it releases it."""
     if os.name == "posix":
         lock_file.unlink(missing_ok=True)
-
 
 
 @contextmanager

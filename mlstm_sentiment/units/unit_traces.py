@@ -13,7 +13,7 @@ import numpy as np
 
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
-from ..engine.kinds import FeatureKind, StateName
+from ..engine.kinds import StateName
 from ..errors import InputError, is_whole
 from ..files.shipped import model_name
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
@@ -156,7 +156,6 @@ def read_texts(
     loaded = as_model(loaded)
     traced, missing = _first_units(units, top, ranking)
     profile, architecture = loaded.profile, loaded.architecture
-    FeatureKind(state=state)  # refuses any other word
     for unit in [0, *traced]:
         architecture.check_unit(unit, layer)
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
