@@ -60,7 +60,11 @@ def _git(root: Path, *arguments: str) -> str:
     """Return what git prints about a checkout; nothing without git or outside a repository."""
     try:
         process = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10
+            ["git", "--no-optional-locks", *arguments],  # reads, and leaves the index as it is
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -81,14 +85,15 @@ def _describe_hardware() -> dict[str, Any]:
     return {
         "machine": platform.machine(),
         "cores": usable_cores(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "bf16_instructions": [name for name in _BF16_INSTRUCTIONS if has_instructions(name)],
         "gpus": gpus,
     }
 
 
-def _processor() -> str:
+def processor_name() -> str:
+    """Return the processor's name, family and model."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

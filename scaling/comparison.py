@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from configs.options import SHIPPED, load_config, read_toml
-from data_utils.provenance import describe_origin
+from data_utils.provenance import processor_name
 from mlstm_sentiment.errors import InputError
 from model.kernels.cores import has_amx, has_fast_bf16
 from training.runs.run_directory import PretrainingDirectory, read_rows
@@ -25,7 +25,7 @@ def machine_names(device: torch.device) -> list[str]:
         return [torch.cuda.get_device_name(device)]
     count = torch.get_num_threads()
     cores = f"{count} core{'s' * (count > 1)}"
-    names = [f"{cores} of {describe_origin()['hardware']['processor']}"]
+    names = [f"{cores} of {processor_name()}"]
     if has_fast_bf16(device):
         names.append(f"{cores} with {'Intel AMX' if has_amx() else 'AVX512-BF16'}")
     return names

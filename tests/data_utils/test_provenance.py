@@ -1,5 +1,6 @@
 """The origin of a result is recorded without the paths of anybody's files."""
 
+import os
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
@@ -52,8 +53,11 @@ def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     clean = git_revision(tmp_path)
     assert len(clean) == 12
+    index = (tmp_path / ".git" / "index").read_bytes()
+    os.utime(code, (1, 1))  # git would write its index anew
     for path in results:
         path.write_text("2")
     assert git_revision(tmp_path) == clean
+    assert (tmp_path / ".git" / "index").read_bytes() == index
     code.write_text("2")
     assert git_revision(tmp_path) == f"{clean}-dirty"
