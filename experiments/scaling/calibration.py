@@ -15,7 +15,7 @@ from statistics import median
 
 import torch
 
-from model.kernels.cores import has_fast_bf16
+from model.kernels.cores import multiplies_fast
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
@@ -43,7 +43,7 @@ def calibrate(world: World, lanes: int = 128, sizes: tuple[int, ...] = ()) -> st
     sizes = sizes or (_GPU_SIZES if on_gpu else _CPU_SIZES)
     window = 256 if on_gpu else 32
     name = machine_name(device)
-    fast = ("bf16",) if has_fast_bf16(device) else ()
+    fast = ("bf16",) if multiplies_fast(torch.bfloat16, device) else ()
     precisions = (*fast, "fp32")
     launch = _window_seconds(device, _TINY, 8, window, precisions[0]) / (window * LAUNCHES)
     rates, notes = [], []
