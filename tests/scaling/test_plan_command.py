@@ -44,7 +44,7 @@ def test_the_command_answers_what_it_is_asked(tmp_path, run_here):
         assert words in process.stdout
 
 
-def test_the_table_has_a_row_for_every_number_of_gpus():
+def test_the_table_has_a_row_for_every_number_of_gpus(tmp_path):
     result = planned(*ISSUE, "--gpus", 24)
     assert [row["gpus"] for row in result["table"]] == [1, 2, 4, 8, 16, 24, 32, 64, 128]
     for row in result["table"]:
@@ -53,6 +53,15 @@ def test_the_table_has_a_row_for_every_number_of_gpus():
         assert f"{row['gpus']:>4}{row['lanes']:>10,}" in "\n".join(lines(result))
     assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
     assert "dollars" not in "\n".join(lines(planned("--model", 1024, "--cluster", MIXED)))
+    (tmp_path / "two.toml").write_text(
+        MIXED.read_text().replace("RTX 2080 Ti 11 GB", "RTX 3090 24 GB")
+    )
+    said = lines(planned("--model", 1024, "--cluster", tmp_path / "two.toml"))
+    assert [line[:18] for line in said if "lanes fit" in line] == [
+        *("  RTX 4090 24 GB  ", "  RTX 3090 24 GB  ", "  RTX 3090 24 GB  ")
+    ]  # also of two kinds of nodes with one device
+    alone = lines(planned("--model", 1024, "--cluster", CLUSTERS / "cpu_avx512.toml"))
+    assert any("family 25 model 17  1 x 256 lanes" in line for line in alone)
     few = planned("--model", FIXTURE / "config.toml", "--cluster", CLUSTER, "--gpus", 3)
     assert [row["gpus"] for row in few["table"]] == [1, 2, 3, 4]  # it has 4 lanes
 
