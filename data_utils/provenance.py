@@ -5,11 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from mlstm_sentiment.engine.cores import ROOT as OS_ROOT
 from mlstm_sentiment.engine.cores import usable_cores
 from model.kernels.cores import has_instructions
 
@@ -92,12 +94,15 @@ def _describe_hardware() -> dict[str, Any]:
     }
 
 
-def processor_name() -> str:
-    """Return the processor's name, family and model."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
+def processor_name(root: Path = OS_ROOT) -> str:
+    """Return the processor's name, family and model; of ARM, its implementer and part.
+
+    root: the folder that has proc.
+    """
+    lines: list[str] = []
+    with suppress(OSError):  # only Linux has it
+        lines = (root / "proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     facts = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in lines if ":" in line)
-    family = [f"{key} {facts[key]}" for key in ("cpu family", "model") if key in facts]
-    return " ".join([facts.get("model name", platform.processor()), *family])
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    keys = ("cpu family", "model", "CPU implementer", "CPU part")
+    return " ".join([name, *(f"{key} {facts[key]}" for key in keys if key in facts)])
