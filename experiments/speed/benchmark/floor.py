@@ -100,9 +100,10 @@ class Achievable:
     ):
         """inputs: whether each byte's input is multiplied, too, not looked up in a table."""
         self.shapes = _shapes(problem.shape, backward=backward, inputs=inputs)
-        self._on_tiles, self._dtype = runs_on_tiles(problem.w_mh), problem.shape.dtype
+        self.packs, self._dtype = runs_on_tiles(problem.w_mh), problem.shape.dtype
+        self.name = "Intel AMX" if self.packs else "AVX-512"
         work = {name: self._fastest(shape, choose) for name, shape in self.shapes.items()}
-        if self._on_tiles:
+        if self.packs:
             work["packing"] = _packing(problem, backward=backward)
         self._work = {name: CpuTimed(one) for name, one in work.items()}
 
@@ -124,17 +125,17 @@ class Achievable:
     @property
     def milliseconds_of_packing(self) -> float:
         """Of CPU time, at the median."""
-        return 1e3 * self._seconds("packing") if self._on_tiles else 0.0
+        return 1e3 * self._seconds("packing")
 
     def _repeated(self, shape: _Shape, deep: int) -> Work:
         M, N, K, times = shape
-        if self._on_tiles:
+        if self.packs:
             return RepeatedProduct((M, N, K), times, deep)
         return RepeatedOnVectors((M, N, K), times, deep, self._dtype)
 
     def _fastest(self, shape: _Shape, choose: Choose) -> Work:
-        pieces = PIECES if self._on_tiles else RepeatedOnVectors.PIECES
-        whole = blocks_of(shape.K) if self._on_tiles else shape.K
+        pieces = PIECES if self.packs else RepeatedOnVectors.PIECES
+        whole = blocks_of(shape.K) if self.packs else shape.K
         return choose([self._repeated(shape, deep) for deep in sorted({*pieces, whole})])
 
     def _seconds(self, name: str) -> float:
