@@ -194,6 +194,7 @@ class Products:
             [
                 lambda: torch.mm(a, b, out=out),
                 lambda: torch.mm(a, b_rows, out=out),
+                *library_packed(a, b.t().contiguous()),
                 *([SummedProduct(a, b, a.dtype)] if self._takes_ours(a) else []),
             ]
         )
@@ -206,9 +207,8 @@ class Products:
         candidates: list[Work] = [
             lambda: torch.mm(a, w.t(), out=out),
             lambda: torch.mm(a, w_columns, out=out),
+            *library_packed(a, w),
         ]
-        if a.device.type == "cpu":
-            candidates += library_packed(a, w)
         if self._takes_ours(a):
             candidates.append(StreamedProduct(a, w))
         return self.choose(candidates)
@@ -216,12 +216,14 @@ class Products:
     def summed_product(self, a: Tensor, b: Tensor) -> Work:
         """Return a.T @ b, summed over all rows, either way round and from either layout."""
         out, transposed = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
-        a_columns = a.t().contiguous()
+        a_columns, b_columns = a.t().contiguous(), b.t().contiguous()
         return self.choose(
             [
                 lambda: torch.mm(a.t(), b, out=out),
                 lambda: torch.mm(b.t(), a, out=transposed),
                 lambda: torch.mm(a_columns, b, out=out),
+                *library_packed(a_columns, b_columns),
+                *library_packed(b_columns, a_columns),
                 *([SummedProduct(a.t(), b, a.dtype)] if self._takes_ours(a) else []),
             ]
         )
@@ -231,9 +233,14 @@ class Products:
 
 
 def library_packed(a: Tensor, w: Tensor) -> list[Work]:
-    """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present."""
+    """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present.
+
+    On a CPU alone. a and w are contiguous: from a transposed view, oneDNN can take forever.
+    """
     candidates: list[Work] = []
     rows = a.shape[0]
+    if a.device.type != "cpu":
+        return candidates
     if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         try:
             packed = torch.ops.mkldnn._reorder_linear_weight(w, rows)

@@ -111,6 +111,33 @@ def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch, simulate, unit)
     assert result["unit"] == unit
 
 
+def test_libraries_are_tried_for_every_product_and_from_contiguous_factors(monkeypatch):
+    """On AMD's processors in fp32, oneDNN is faster than torch.mm."""
+
+    def packed(a, w):
+        assert a.is_contiguous()
+        assert w.is_contiguous()
+        return [packed]
+
+    monkeypatch.setattr(floor, "library_packed", packed)
+    candidates: list[list[object]] = []
+    floor.gemm_floor(small_problem(), choose=candidates.append)
+    assert [packed in products for products in candidates] == [True] * 9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_candidate_multiplies_the_same(dtype):
+    a, b = (torch.randn(48, columns).to(dtype) for columns in (8, 32))
+    results = []
+    floor.Products(ours=False, choose=results.extend).summed_product(a, b)
+    floor.Products(ours=False, choose=results.extend).product(a.t().contiguous(), b)
+    expected = a.float().t() @ b.float()
+    for candidate in results:
+        result = candidate().float()
+        same = result if result.shape == expected.shape else result.t()
+        assert (same - expected).norm() <= 1e-2 * expected.norm()
+
+
 def test_a_replayed_lower_bound_keeps_its_tensors():
     """A CUDA graph would read memory that has been freed."""
     tensor = torch.zeros(2)
