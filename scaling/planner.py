@@ -125,17 +125,20 @@ def lines(result: dict[str, Any]) -> list[str]:
         f"{result[f'{kind}s']:,} {kind}s of {result[f'{kind}_seconds']:.1f} s"
         for kind in ("evaluation", "checkpoint")
     )
-    texts = {
-        "step": f"{result['step_seconds']:.3f} s; of a window: {parts}",
-        "time": f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}",
-        "cost": f"{result['gpu_hours']:,.1f} GPU hours"
-        + (f", {dollars:,.0f} dollars" if dollars else ""),
-        **{group["device"]: _group_line(group) for group in result["groups"]},
-        "largest batch": f"{result['largest_lanes']:,} lanes",
-    }
+    cost = f"{result['gpu_hours']:,.1f} GPU hours" + (
+        f", {dollars:,.0f} dollars" if dollars else ""
+    )
+    named = [
+        ("step", f"{result['step_seconds']:.3f} s; of a window: {parts}"),
+        ("time", f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}"),
+        ("cost", cost),
+        *((group["device"], _group_line(group)) for group in result["groups"]),
+        ("largest batch", f"{result['largest_lanes']:,} lanes"),
+    ]
+    width = max(len(name) for name, _ in named)
     return [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
-        *(f"  {name:<18}{text}" for name, text in texts.items()),
+        *(f"  {name:<{width}}  {text}" for name, text in named),
         "",
         "  GPUs     lanes  step, s  efficiency  characters/s     hours  GPU hours",
         *(

@@ -43,7 +43,7 @@ def _print_speeds(result: dict[str, Any]) -> None:
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
     for name, value in result.get("unit_gigaflops", {}).items():
-        print(f"{name:<24} {value:8,.0f} GFLOP per CPU second of the unit that multiplies")
+        print(f"{name:<24} {value:8,.0f} GFLOP per CPU second of {result['unit']}")
     if "parts" in result:
         fractions = result["parts"]["share"]
         for name, value in result["parts"]["milliseconds"].items():

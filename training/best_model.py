@@ -39,7 +39,7 @@ class BestModelWriter:
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
-        self.origin = describe_origin()
+        self.origin = describe_origin() if trainer.world.is_main else {}  # which writes it
         self.verdict: Verdict | None = None  # of the last score: what it is worse than
         try:
             if self.valid.reviews:
