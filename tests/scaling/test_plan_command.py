@@ -138,6 +138,8 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
     in_steps = ("--model", ROOT / "configs/cpu_512.toml", "--cluster", CLUSTERS / "cpu_amx.toml")
     assert planned(*in_steps)["steps"] == 5400
+    other_batch = planned(*in_steps, "--lanes-per-gpu", 256)
+    assert (other_batch["lanes"], other_batch["steps"]) == (256, 5400)
 
 
 def test_a_machine_is_measured_and_planned_for_and_so_is_an_all_reduce_by_size(tmp_path):
