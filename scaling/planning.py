@@ -52,6 +52,8 @@ class Plan:
         self.lanes = run.data.total_lanes(gpus)
         if self.lanes < gpus:
             raise InputError(f"data.lanes is {self.lanes}, fewer than {gpus} GPUs")
+        if not isinstance(run.parallel.shares, str):
+            raise InputError("parallel.shares has numbers; the planner knows even and measured")
         self.cluster, self.run, self.gpus, self.text = cluster, run, gpus, text
         self.pools = cluster.first_gpus(gpus)
         self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the largest

@@ -192,7 +192,9 @@ def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, name, said):
 
 def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):
     result = planned("--model", 4096, "--cluster", CLUSTERS / "h100.toml")
-    assert "H100: not measured" in "\n".join(lines(result))
+    said = "\n".join(lines(result))
+    assert "H100: not measured" in said
+    assert "launch_seconds, window_seconds" in said
     (node,) = read_toml(CLUSTERS / "h100.toml", ClusterConfig).nodes
     assert (node.memory_bytes, node.memory_bytes_per_second) == (80e9, 3.35e12)
     (measured,) = read_toml(CLUSTERS / "h200.toml", ClusterConfig).nodes

@@ -305,6 +305,10 @@ def test_nodes_of_h200_are_as_their_data_sheets_say():
         (lambda: MemoryModel(model=ModelConfig(layers=2), window=256), "one mLSTM layer"),
         (lambda: ClusterConfig(name="none", nodes=()), r"at least one \[\[nodes\]\]"),
         (lambda: two(2e13, 2e13).first_gpus(0), "0 GPUs; give at least 1"),
+        (
+            lambda: Plan(two(2e13, 2e13), with_parallel(shares=(3.0, 1.0)), 2, EPOCH),
+            "parallel.shares has numbers; the planner knows even and measured",
+        ),
         *(
             (lambda nodes=nodes: ClusterConfig(name="two", nodes=nodes), r"needs a \[network\]")
             for nodes in ((node(2e13, count=2),), (node(2e13), node(1e13)))
