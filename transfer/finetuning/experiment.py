@@ -71,7 +71,7 @@ def run_finetuning(
             if not tuner.is_done:
                 return None
         results = {**describe(tuner, directory, sets, device), "model": source}
-        write_json(directory.results, results, "a transfer")
+        write_json(directory.results, results, directory.RESULT)
         return results
 
 
@@ -172,7 +172,7 @@ def describe(
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
     save_units(directory.model / FOLDER, features["val"], parts["val"].labels, units)
-    write_atomically(directory.choices, lambda path: _save_arrays(path, choices), "a transfer")
+    write_atomically(directory.choices, lambda path: _save_arrays(path, choices), directory.RESULT)
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,

@@ -111,6 +111,13 @@ def test_another_request_is_refused_on_resume(resume, folder, tmp_path):
             resume(**request)
 
 
+@pytest.mark.parametrize("name", ["results.json", "choices.npz"])
+def test_a_file_that_it_may_not_replace_is_refused_before_it_learns(resume, name):
+    (resume.folder / name).write_text("mine")
+    with pytest.raises(InputError, match=rf"{name}: was changed after this project wrote it"):
+        FinetuningDirectory(resume.folder).locked(resume=True).__enter__()
+
+
 def test_each_kind_of_run_is_continued_by_its_own_command(folder, finished, tmp_path):
     (tmp_path / "trained").mkdir()
     save_toml(tmp_path / "trained/config.toml", RunConfig())
