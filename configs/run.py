@@ -98,17 +98,6 @@ class ResolvedRun:
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
-    def keep_resumable(self) -> None:
-        """Save the config again if its folder was moved or removed: a resume needs it."""
-        folder = self.directory.folder
-        if self.world.is_main and not self.directory.config.is_file():
-            log.warning(
-                f"{folder}: was moved or removed during the run; it is created again so that the "
-                "run can be resumed, but the earlier metrics and checkpoints are not in it"
-            )
-            folder.mkdir(parents=True, exist_ok=True)
-            save_toml(self.directory.config, self.config)
-
     def _write_config(self) -> None:
         if self.resumed:
             read_rows(self.directory.metrics)  # refused before anything is changed

@@ -95,17 +95,13 @@ def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_reported(
         assert "10 or 15" in caplog.text
 
 
-def test_a_run_whose_folder_was_moved_stays_one_to_resume(folder, tmp_path, caplog):
+def test_a_run_whose_folder_was_moved_ends_and_does_not_create_it_again(folder, tmp_path):
     with holding(folder, *RESUME) as run:
-        run.keep_resumable()
-        assert not caplog.text
         folder.rename(tmp_path / "moved")
-        run.keep_resumable()
-        assert "was moved or removed" in caplog.text
-    add_checkpoint(folder, 30)
-    saved = resolved(folder, *RESUME)
-    assert saved.resumed
-    assert saved.config == run.config
+        for writing in (run.directory.replacing_model, lambda: run.checkpoints.writing(1, {})):
+            with pytest.raises(InputError, match="run: was moved or removed during the run"):
+                writing().__enter__()
+    assert not folder.exists()
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(tmp_path):

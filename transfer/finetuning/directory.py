@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import MODEL_FILES, WEIGHTS_FILE
-from mlstm_sentiment.files.storage import inside, step_folder, whole_folder
+from mlstm_sentiment.files.storage import inside, step_folder
 from mlstm_sentiment.files.writer import Kind, check_output
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import CLASSIFIER_FILES, FOLDER, save_head
@@ -113,7 +113,7 @@ class FinetuningDirectory(RunDirectory):
             **self.origin,
         }
         head = replace(tuned, model_digest=model_digest(tuner.model))
-        with whole_folder(self.model, self.MODEL_FILES) as partial:
+        with self.replacing_model() as partial:
             save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
             save_head(partial / FOLDER, head)
 
