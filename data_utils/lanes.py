@@ -47,6 +47,8 @@ class DataConfig:
     """The global batch: the lanes of all ranks together. Default: 64, or by lanes_per_rank."""
     lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
+    first_lanes_per_rank: Annotated[PositiveInt | None, SAVED] = None
+    """The lanes_per_rank of the first start, by which lanes was set."""
     window: Annotated[int, Bound(min=1, max=1 << 20)] = 128
     """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""

@@ -141,9 +141,16 @@ def test_what_is_left_open_is_as_at_the_first_start_whose_config_may_start_anoth
     folder, tmp_path
 ):
     saved = load_config(folder / "config.toml")
-    run = resolved(folder, *AGAIN, "--data.lanes_per_rank", "7", "--train.precision", "auto")
+    open_words = (*AGAIN, "--train.precision", "auto", "--data.lanes_per_rank")
+    with among_peers(0, 2):
+        run = resolved(folder, *open_words, "5", world=World(0, 2, CPU))
     assert run.lanes == 5
     assert run.config == saved
+    with pytest.raises(InputError, match=r"cannot change data\.lanes_per_rank;"):
+        resolved(folder, *open_words, "7")
+    of_old_version = (folder / "config.toml").read_text().replace("first_lanes_per_rank = 5\n", "")
+    (folder / "config.toml").write_text(of_old_version)
+    assert resolved(folder, *open_words, "7").lanes == 5
     words = ("--config", str(folder / "config.toml"), "--data.lanes", "5")
     assert resolved(tmp_path / "new", *words).config.data.shuffle == "even"
 
