@@ -32,7 +32,7 @@ class HeadsConfig:
     """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_bounds(self, "--")
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
 
 
@@ -65,7 +65,8 @@ class FinetuningConfig(HeadsConfig):
         super().__post_init__()
         unused = [n for n in _ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
-            raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
+            option = unused[0].replace("_", "-")
+            raise InputError(f"--freeze leaves nothing for --{option} to change; leave it out")
 
     @classmethod
     def of(cls, options: Any) -> "FinetuningConfig":

@@ -220,16 +220,16 @@ def test_a_loss_that_is_not_finite_is_refused(small_model, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epochs": 0}, "epochs is 0; it must be at least 1"),
-        ({"head_lr": 0.0}, "head_lr is 0.0; it must be above zero"),
-        ({"head_lr": np.inf}, "head_lr is inf; it must be finite"),
-        ({"weight_decay": np.nan}, "weight_decay is nan; it must be finite"),
-        ({"weight_decay": -1.0}, "weight_decay is -1.0; it must be at least zero"),
-        ({"freeze": True, "encoder_factor": 0.3}, "freeze leaves nothing for encoder_factor to"),
-        ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
-        ({"warmup": 1.5}, "warmup is 1.5"),
-        ({"dropout": 1.0}, "dropout is 1.0"),
-        ({"hidden_layers": (0,)}, r"hidden_layers is \(0,\); it must be at least 1 and"),
+        ({"epochs": 0}, "--epochs is 0; it must be at least 1"),
+        ({"head_lr": 0.0}, "--head-lr is 0.0; it must be above zero"),
+        ({"head_lr": np.inf}, "--head-lr is inf; it must be finite"),
+        ({"weight_decay": np.nan}, "--weight-decay is nan; it must be finite"),
+        ({"weight_decay": -1.0}, "--weight-decay is -1.0; it must be at least zero"),
+        ({"freeze": True, "encoder_factor": 0.3}, "--freeze leaves nothing for --encoder-"),
+        ({"freeze": True, "window": 9}, "--freeze leaves nothing for --window to change"),
+        ({"warmup": 1.5}, "--warmup is 1.5"),
+        ({"dropout": 1.0}, "--dropout is 1.0"),
+        ({"hidden_layers": (0,)}, r"--hidden-layers is \(0,\); it must be at least 1 and"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
