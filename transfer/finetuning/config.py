@@ -13,6 +13,8 @@ from mlstm_sentiment.bounds import (
 )
 from mlstm_sentiment.errors import InputError, checked_whole
 
+from ..task import Seed
+
 # Options of a model that learns together with the heads.
 _ENCODER_OPTIONS = ("encoder_factor", "window")
 
@@ -58,7 +60,7 @@ class FinetuningConfig(HeadsConfig):
     """Largest norm of the gradient."""
     window: PositiveInt = 512
     """Gradients flow through this many tokens at the end of a text; all of the text is read."""
-    seed: Annotated[int, Bound(min=0, below=2**32)] = 0
+    seed: Seed = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:

@@ -27,7 +27,7 @@ from ..regression import SPLITS
 from ..unit_auc import save_units
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
-from .encoder import FrozenEncoder, LearningEncoder, read_features
+from .encoder import FrozenEncoder, LearningEncoder
 from .heads import build_heads
 from .task import Task, make_task
 from .trainer import Finetuner
@@ -164,8 +164,9 @@ def describe(
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     parts = dict(zip(SPLITS, sets, strict=False))
+    encoder = LearningEncoder(best.model, tuner.config.window)
     features = {
-        name: read_features(best.model, name, list(map(best.encode, part.texts)))
+        name: encoder.features(name, list(map(best.encode, part.texts)))
         for name, part in parts.items()
         if name != "train"
     }
