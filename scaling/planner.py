@@ -53,9 +53,9 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
     most = max(gpus, cluster.total_gpus)
     counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
     table = [
-        Plan(cluster, run, count, text, options.lanes_per_gpu).answers()
+        Plan(cluster, run, count, text).answers()
         for count in sorted(counts)
-        if options.lanes_per_gpu or count <= run.data.total_lanes(count)
+        if count <= run.data.total_lanes(count)
     ]
     settings = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {
@@ -74,11 +74,11 @@ def _read_plan(options: PlanOptions) -> Plan:
     cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
     gpus = options.gpus or cluster.total_gpus
     run, text = read_job(options, gpus)
-    return Plan(cluster, run, gpus, text, options.lanes_per_gpu)
+    return Plan(cluster, run, gpus, text)
 
 
 def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
-    """Return the run that the options name, with the vocabulary of its corpus, and its text."""
+    """Return the run that the options name, with its lanes and vocabulary, and its text."""
     word, characters = options.model or "", options.characters
     if word.isdecimal() and len(word) <= _MOST_DIGITS:
         run = load_config(SHIPPED / "paper_4096.toml")
@@ -88,6 +88,9 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
         run = load_config(Path(word))
     else:
         raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")
+    if options.lanes_per_gpu is not None:
+        data = replace(run.data, lanes=None, lanes_per_rank=options.lanes_per_gpu)
+        run = replace(run, data=data)
     if options.corpus is not None:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)

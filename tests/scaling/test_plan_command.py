@@ -148,6 +148,8 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
     in_steps = ("--model", ROOT / "configs/cpu_512.toml", "--cluster", CLUSTERS / "cpu_amx.toml")
     assert planned(*in_steps)["steps"] == 5400
+    other_batch = planned(*in_steps, "--lanes-per-gpu", 256)
+    assert (other_batch["lanes"], other_batch["steps"]) == (256, 5400)
 
 
 def test_a_machine_is_measured_and_planned_for_and_so_is_an_all_reduce_by_size(tmp_path):
@@ -211,7 +213,9 @@ def test_a_gpu_is_compared_with_the_plan_of_its_data_sheet(monkeypatch):
 
 def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):
     result = planned("--model", 4096, "--cluster", CLUSTERS / "h100.toml")
-    assert "H100: not measured" in "\n".join(lines(result))
+    said = "\n".join(lines(result))
+    assert "H100: not measured" in said
+    assert "launch_seconds, window_seconds" in said
     (node,) = read_toml(CLUSTERS / "h100.toml", ClusterConfig).nodes
     assert (node.memory_bytes, node.memory_bytes_per_second) == (80e9, 3.35e12)
     (measured,) = read_toml(CLUSTERS / "h200.toml", ClusterConfig).nodes
