@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from data_utils.corpus import Corpus, is_corpus, load_corpus
 from data_utils.lanes import TextClock, settle_shuffle
 from mlstm_sentiment.errors import InputError
@@ -70,8 +72,9 @@ class ResolvedRun:
         return plan
 
     def make_trainer(self, plan: RunPlan) -> Trainer:
-        """Build the model, and return a trainer for all steps of the run."""
+        """Seed torch, build the model, and return a trainer for all steps of the run."""
         config = self.config
+        torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, DTYPES[config.train.precision]),
             optim=config.optim,

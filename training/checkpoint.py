@@ -5,7 +5,7 @@
 - `optimizer.safetensors`; if each rank has its own optimiser state, those after the first
   are in `optimizer-1.safetensors` and so on;
 - `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
-  the last row of metrics;
+  the last row of metrics; the random state;
 - `training.json`: progress, loss scale, the corpus's fingerprint.
 
 Rank 0 writes, in the background: it copies everything into its own memory, and training continues.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
@@ -131,6 +132,7 @@ class Checkpoints(CheckpointStore):
             **state.tensors(),
             "row_nats": nats.view(1, -1, 1),
             "row_overflows": trainer.overflows,
+            "random_state": torch.get_rng_state(),
         }
         step, description = trainer.progress.step, self._description(trainer)
 

@@ -86,7 +86,6 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
     # The first checkpoints of format version 1 did not count overflows.
     saved = load_tensors(path, like=whole, columns=columns)
-    saved.pop("random_state", None)  # of earlier versions; nothing draws from it
     carried = {"row_overflows": trainer.overflows, **saved}
     lanes = trainer.own_lanes if columns else trainer.lanes
     check_tensors(path, carried, _expected_carried(trainer, carried, lanes), _CONFIG)
@@ -95,6 +94,10 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     trainer.load_lanes(state, own.start if columns else 0)
     trainer.restore_nats(carried["row_nats"].flatten())
     trainer.overflows.copy_(carried["row_overflows"])
+    try:
+        torch.set_rng_state(carried["random_state"])
+    except RuntimeError as error:
+        raise InputError(f"{path}: random_state is not one of torch's ({error})") from error
 
 
 def _expected_carried(
@@ -113,6 +116,7 @@ def _expected_carried(
         **trainer.model.initial_state(lanes, dtype=dtype, device=meta).tensors(),
         "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device=meta),
         "row_overflows": trainer.overflows,
+        "random_state": torch.get_rng_state(),
     }
 
 

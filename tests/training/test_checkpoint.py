@@ -143,6 +143,17 @@ def test_checkpoints_of_earlier_versions_are_read(checkpoints, small_split):
     assert_same_tensors(*(flatten_optimizers(each.optimizers) for each in (trainer, restored)))
 
 
+def test_the_random_state_is_part_of_it(checkpoints, small_split):
+    trainer = make_trainer()
+    train(trainer, small_split, 1)
+    torch.manual_seed(11)
+    checkpoints.save(trainer, PROFILE, {})
+    expected = torch.rand(3)
+    torch.rand(50)
+    checkpoints.restore(make_trainer())
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_the_newest_are_kept_and_each_is_a_model(tmp_path, small_split, subwords, subword_model):
     checkpoints = Checkpoints(tmp_path, keep=2, corpus_fingerprint="abc", tokenizer=subwords)
     trainer = make_trainer(model=subword_model)

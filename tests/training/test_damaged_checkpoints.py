@@ -147,6 +147,7 @@ def test_a_damaged_file_is_refused_with_the_advice_to_go_back(
         ("optimizer", "exp_avg_sq", -1, "holds a negative number"),
         ("optimizer", "step", -1, "holds a negative number"),
         ("lanes", "row_overflows", -1, "holds a negative number"),
+        ("lanes", "random_state", 255, "is not one of torch's"),
     ],
 )
 def test_impossible_numbers_are_refused(saved, checkpoints, file, tensor, value, message):
