@@ -283,7 +283,7 @@ def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog)
     book.active.append(["Export of our shop, made in May"])
     book.create_chartsheet("Chart")
     sheet = book.create_sheet("Responses")
-    sheet.append(["Export of May", None, None])
+    sheet.append(["Customer feedback of May", None, None])
     sheet.append(["Product", "Comment", "Sum"])
     for text in ("It boils quickly.", "It broke after a week.", "Too loud for us.", "So good!"):
         sheet.append([None, text, "=1+1"])
