@@ -48,9 +48,7 @@ class OwnNames:
         """Return a row's own values by their names; a new name is logged once."""
         names = self.of(record)
         self._report(dict(zip(record, names, strict=True)), record.place)
-        values = Record(zip(names, record.values(), strict=True))
-        values.place = record.place
-        return values
+        return record.with_values(zip(names, record.values(), strict=True))
 
     def _report(self, names: Mapping[str, str], place: str) -> None:
         new = {k: name for k, name in names.items() if name != k and k not in self._reported}

@@ -157,7 +157,7 @@ class _ArrivingRecords:
         self._table = TableReport(PLACE, "JSON lines", is_table=False)
         self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
         if kind == ".jsonl":
-            self._records = sampled_records(self._records, self._table, waiting=self._has_arrived)
+            self._records = sampled_records(self._records, self._table, self._has_arrived)
 
     @property
     def waiting(self) -> bool:

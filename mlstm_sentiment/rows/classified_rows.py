@@ -108,7 +108,10 @@ class _Classified:
                 )
             else:
                 progress.advance(encoded.size)
-            merged = list(map(_with_answer, own, answers))
+            merged = [
+                values.with_values(values | answer)
+                for values, answer in zip(own, answers, strict=True)
+            ]
             if written is None:
                 output.write(merged)
             rows += len(batch)
@@ -131,9 +134,3 @@ class _Classified:
             "sides": classifier.sides_,
             "shard": str(source.shard),
         }
-
-
-def _with_answer(values: Record, answer: dict[str, Any]) -> Record:
-    row = Record({**values, **answer})
-    row.place = values.place
-    return row

@@ -105,7 +105,7 @@ def test_a_transfer_keeps_the_heads_and_shows_how_to_name_its_classifier(work, c
 
 
 REFUSALS = [  # tests/data_utils/test_labelled.py has what is wrong with labels and columns
-    ("text,label\nhi,a\n ,b\n", [], "row 3: no text under 'text'"),
+    ("text,label\nhi,a\n ,b\n", [], "line 3: no text under 'text'"),
     (
         "text,joy,fear\nhi,1,0\n",
         ["--label-keys", "joy", "fear", "--label-key", "joy"],

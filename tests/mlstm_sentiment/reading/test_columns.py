@@ -268,8 +268,8 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, caplog):
     assert read(path)[0] == "I really like this phone"
     assert len(read(path)) == 3
     assert "no header: the first line is a row, text column 'column 2'" in caplog.text
-    assert [record.place[-5:] for record in read_records(path, strict=True)] == [
-        "row 1", "row 2", "row 3"
+    assert [record.place[-6:] for record in read_records(path, strict=True)] == [
+        "line 1", "line 2", "line 3"
     ]  # fmt: skip
 
 
@@ -300,7 +300,7 @@ def test_rows_of_a_survey_that_belong_to_the_header_are_left_out(tmp_path, caplo
         ])  # fmt: skip
     assert read(path) == TEXTS
     assert "2 rows below the header left out, which belong to it" in caplog.text
-    assert next(read_records(path, strict=True)).place.endswith("row 4")
+    assert next(read_records(path, strict=True)).place.endswith("line 4")
 
 
 def test_in_doubt_the_file_is_refused_with_the_question(tmp_path):

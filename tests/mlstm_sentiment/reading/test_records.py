@@ -270,6 +270,8 @@ def test_sheets_of_one_header_are_one_table_or_one_is_named(tmp_path, caplog):
             frame = pandas.DataFrame({"n": [5], "text": [f"in {sheet}"]})
             frame.to_excel(book, sheet_name=sheet, index=False)
     assert texts_of(path)[0] == ["in one", "in two"]
+    places = [record.place.removeprefix(f"{path}, ") for record in read_records(path, strict=True)]
+    assert places == ["sheet 'one', row 2", "sheet 'two', row 2"]
     assert f"{path}: sheets 'one', 'two' of 2 (--sheet), 2 rows, text column 'text'" in caplog.text
     assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
     with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; the workbook has 'one', 'two'"):
@@ -297,6 +299,7 @@ def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog)
     book.save(tmp_path / "a.xlsx")
     rows = list(read_records(tmp_path / "a.xlsx", strict=True))
     assert [row["Product"] for row in rows] == ["kettle"] * 3 + ["lamp"]
+    assert rows[0].place == f"{tmp_path / 'a.xlsx'}, sheet 'Responses', row 3"
     list(Source(tmp_path / "a.xlsx").read_texts())
     assert (
         "sheet 'Responses' of 3 (--sheet), 4 rows, 1 line above the header left out, "

@@ -157,6 +157,11 @@ def test_titles_above_the_header_are_no_rows(text, above):
     assert not above or (len(rows) == 2 and rows[0]["text"] == "Fine")
 
 
+def test_a_row_has_the_line_on_which_it_begins():
+    text = '\nSurvey of May,,\n\nid,stars,text\n\n1,5,"It\nshines"\n\n2,1,Bad\n'
+    assert [row.place for row in rows_of(text)] == ["a.csv, line 6", "a.csv, line 9"]
+
+
 @pytest.mark.parametrize(
     ("text", "usual", "row"),
     [

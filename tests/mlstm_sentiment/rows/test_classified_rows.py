@@ -145,7 +145,7 @@ def test_faults_are_reported_before_the_first_row(classifier, table):
     with pytest.raises(InputError, match="this is an input"):
         classify(Source(table, "comment"), classifier, Sink(table))
     table.write_text(f"text,n\nfine,1\n{'good ' * 7000},2\n")
-    with pytest.raises(InputError, match="row 3: a cell of a workbook has at most 32,767"):
+    with pytest.raises(InputError, match="line 3: a cell of a workbook has at most 32,767"):
         classify(table, classifier, Sink(table.with_suffix(".xlsx")))
     classify(Source(table, shard=Shard(1, 2)), classifier, Sink(table.with_suffix(".xlsx")))
     with pytest.raises(InputError, match="--sheet is for the rows of an --input; leave it out"):
