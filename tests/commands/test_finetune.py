@@ -37,10 +37,11 @@ def work(tmp_path, small_model):
 
 @pytest.fixture
 def call(work, run_here):
-    """Return a function that runs a script with the model of `work`."""
+    """Return a function that runs a script with the model of `work`, unless another is given."""
 
     def call(script, *arguments):
-        return run_here(f"scripts/{script}.py", "--model", work / "m", *arguments)
+        model = () if "--model" in arguments else ("--model", work / "m")
+        return run_here(f"scripts/{script}.py", *model, *arguments)
 
     return call
 
