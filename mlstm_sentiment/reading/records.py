@@ -43,6 +43,7 @@ _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 _NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
+_JSON_OBJECT = re.compile(r'\s*\{\s*"[^"\n]*"\s*:')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 log = logging.getLogger(__name__)
@@ -108,11 +109,17 @@ def read_lines(
 
 @lru_cache(maxsize=1)  # logged once, even if a command reads the file twice
 def warn_of_other_lines(location: str, head: bytes) -> None:
-    """Warn of a text file whose beginning looks like a table, or has no line ends but CR."""
+    """Warn of a text file that begins like JSON or a table, or has no line ends but CR."""
     text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+    is_json = _JSON_OBJECT.match(text)
     if len(head) == READ_AHEAD:
         text = text[: text.rfind("\n") + 1] or text
-    if (delimiter := probable_delimiter(text)) is not None:
+    if is_json:
+        log.warning(
+            "%s: looks like JSON, one object a line; it is read as text, one a line; to read its "
+            "keys, rename it to end in .jsonl", location
+        )  # fmt: skip
+    elif (delimiter := probable_delimiter(text)) is not None:
         log.warning(
             "%s: looks like a table (%s); it is read as text, one a line; to read its columns, "
             "rename it to end in %s",

@@ -93,9 +93,9 @@ class _Classified:
             own = [self.names.values(row.record) for row in batch]
             texts, classifier = [row.text for row in batch], self._classifier
             encoded = classifier.encode([text for text in texts if text is not None])
-            tokens += encoded.size
-            if fraction := self._rows.fraction:  # of a file
-                progress.expect(tokens / fraction)
+            tokens, rows = tokens + encoded.size, rows + len(batch)
+            if count := self._rows.count:  # of a file
+                progress.expect(tokens * count / rows)
             written = output.take(own)
             answers = written or []
             if written is None:
@@ -114,7 +114,6 @@ class _Classified:
             ]
             if written is None:
                 output.write(merged)
-            rows += len(batch)
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
 

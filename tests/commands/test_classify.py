@@ -273,6 +273,8 @@ FILES = {
         ("--text x", ["bare: no classifier in it", "transfer.py"]),
         ("", ["--text or --input"]),
         ("--input none.csv", ["none.csv: no such file"]),
+        ("--input in.csv ids.csv", ["unknown: ids.csv; --input takes one file at a time"]),
+        ("--input in.csv --input ids.csv", ["argument --input: given twice"]),
         ("--input empty.csv --output o.csv", ["no records in it"]),
         ("--input ids.csv", ["ids.csv, line 2: no", "'id'"]),
         ("--input ids.csv --text-key text", ["ids.csv, line 2: no key 'text'", "'id'"]),
@@ -285,6 +287,7 @@ FILES = {
         ("--input quoted.csv --quoting none --shard 9/9", ["the input has only 4 rows"]),
         ("--input quoted.csv --quoting standard --shard 9/9", ["the input has only 3 rows"]),
         ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
+        ("--text x --output o.csv.gz --format csv", ["o.csv.gz: rows are not written compressed"]),
         ("--text x --output . --format csv", ["is a folder"]),
         ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
         (
