@@ -105,7 +105,6 @@ def pretrain(run: ResolvedRun) -> int:
             progress = trainer.progress
             if stopping or plan.is_due(plan.checkpoint, progress.step, progress.skipped_windows):
                 with meter.paused():
-                    run.keep_resumable()
                     checkpoints.save(
                         trainer,
                         best_model.profile,

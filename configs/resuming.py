@@ -99,6 +99,9 @@ def resume(
     config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
     config = _with_cooldown(_keep_paths(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
+    asked, first = options.run.data.lanes_per_rank, saved.data.first_lanes_per_rank
+    if None not in (asked, first) and asked != first:
+        changed.add("data.lanes_per_rank")
     allowed = _MAY_CHANGE_ON_RESUME if done else _MAY_CHANGE_ON_RESUME - {"data.corpus"}
     if refused := changed - allowed:
         raise InputError(
@@ -131,6 +134,7 @@ def _with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
     data, train, model = config.data, config.train, config.model
+    data = replace(data, first_lanes_per_rank=saved.data.first_lanes_per_rank)
     if data.shuffle == "auto":
         data = replace(data, shuffle=saved.data.shuffle)
     if train.precision == "auto":

@@ -13,7 +13,6 @@ from data_utils.corpus import Corpus, is_corpus, load_corpus
 from data_utils.lanes import TextClock, settle_shuffle
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import model_in
-from mlstm_sentiment.files.writer import reading
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from training.checkpoint import Checkpoints
@@ -53,7 +52,6 @@ class ResolvedRun:
     checkpoints: Checkpoints
     start: "StartModel | None"  # absent if a checkpoint has the weights
     lanes: int  # the global batch
-    compute_dtype: torch.dtype
     resumption: "Resumption | None"  # absent in a new run
     may_be_restarted: bool  # by a launcher, with any rank as the main one
 
@@ -78,7 +76,7 @@ class ResolvedRun:
         config = self.config
         torch.manual_seed(config.seed)
         return Trainer(
-            build_model(config.model, config.seed, self.compute_dtype),
+            build_model(config.model, config.seed, DTYPES[config.train.precision]),
             optim=config.optim,
             train=config.train,
             world=self.world,
@@ -98,17 +96,6 @@ class ResolvedRun:
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
-    def keep_resumable(self) -> None:
-        """Save the config again if its folder was moved or removed: a resume needs it."""
-        folder = self.directory.folder
-        if self.world.is_main and not self.directory.config.is_file():
-            log.warning(
-                f"{folder}: was moved or removed during the run; it is created again so that the "
-                "run can be resumed, but the earlier metrics and checkpoints are not in it"
-            )
-            folder.mkdir(parents=True, exist_ok=True)
-            save_toml(self.directory.config, self.config)
-
     def _write_config(self) -> None:
         if self.resumed:
             read_rows(self.directory.metrics)  # refused before anything is changed
@@ -123,7 +110,6 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
         world = with_shares(world, shares)
     with ExitStack() as locked:
-        locked.enter_context(reading(*_inputs_of(options.run)))
 
         def lock() -> str:
             folder = _lock_directory(options, world.timeout.total_seconds() / 2)
@@ -174,19 +160,9 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         checkpoints=checkpoints,
         start=_start_of(config, corpus) if begins else None,
         lanes=lanes,
-        compute_dtype=DTYPES[precision],
         resumption=resumption,
         may_be_restarted=options.may_be_under_way,
     )
-
-
-def _inputs_of(config: RunConfig) -> Iterator[Path]:
-    """Yield what a config says to read, which options do not say if it is from a file."""
-    evaluate = config.evaluate
-    for path in (config.data.corpus, config.train.start_from):
-        if path is not None:
-            yield Path(path)
-    yield from filter(None, (evaluate.probe_train, evaluate.probe_val))
 
 
 def _open_corpus(folder: Path | None, *, is_moved_if_absent: bool) -> Corpus:

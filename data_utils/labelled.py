@@ -230,8 +230,6 @@ def _warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
 
 def held_out_rows(count: int, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows to learn from and those held out, int64, as they are drawn."""
-    if not 0 < fraction < 1:
-        raise InputError(f"the fraction held out is {fraction}; it must be between 0 and 1")
     out = max(round(count * fraction), 1)
     order = np.random.default_rng(seed).permutation(count)
     return order[out:], order[:out]

@@ -47,6 +47,8 @@ class DataConfig:
     """The global batch: the lanes of all ranks together. Default: 64, or by lanes_per_rank."""
     lanes_per_rank: PositiveInt | None = None
     """The global batch, given as lanes of each rank at the first start instead of as a total."""
+    first_lanes_per_rank: Annotated[PositiveInt | None, SAVED] = None
+    """The lanes_per_rank of the first start, by which lanes was set."""
     window: Annotated[int, Bound(min=1, max=1 << 20)] = 128
     """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
@@ -201,11 +203,6 @@ class Lanes:
         ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
         return np.stack([starts, ends], axis=1)
 
-    @property
-    def windows_per_epoch(self) -> int:
-        """Windows of the first epoch; later ones have another order, and a few more or fewer."""
-        return self.windows_of(0)
-
     def windows_of(self, number: int) -> int:
         """Return how many windows epoch `number` has, counted from 0."""
         while len(self._epochs) <= number:
@@ -313,7 +310,7 @@ class Epochs:
             balanced(self._sizes, self._shards), weights=self._sizes, minlength=self._shards
         )
         bounds = np.concatenate([[0], np.cumsum(sums.astype(np.int64))])
-        return self._lanes_of(self.split, bounds).windows_per_epoch
+        return self._lanes_of(self.split, bounds).windows_of(0)
 
 
 class Text(Protocol):
@@ -386,7 +383,8 @@ def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
 def taken(split: Split, order: np.ndarray) -> Split:
     """Copy a split into memory, its reviews in this order, by index."""
     source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
-    offsets = _offsets(split, order)
+    sizes = np.diff(starts)[order]
+    offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     tokens = np.empty(offsets[-1], source.dtype)
     for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
         split.check()
@@ -395,12 +393,6 @@ def taken(split: Split, order: np.ndarray) -> Split:
         reviews = [source[start:end] for start, end in spans]
         np.concatenate(reviews, out=tokens[offsets[first] : offsets[first + len(part)]])
     return Split(tokens, offsets, split.tokenizer)
-
-
-def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
-    """Return where these reviews begin when laid end to end, and their end, int64 [n + 1]."""
-    sizes = np.diff(np.asarray(split.offsets))[order]
-    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:

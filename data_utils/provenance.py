@@ -5,11 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from mlstm_sentiment.engine.cores import ROOT as OS_ROOT
 from mlstm_sentiment.engine.cores import usable_cores
 from model.kernels.cores import has_instructions
 
@@ -60,7 +62,11 @@ def _git(root: Path, *arguments: str) -> str:
     """Return what git prints about a checkout; nothing without git or outside a repository."""
     try:
         process = subprocess.run(
-            ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10
+            ["git", "--no-optional-locks", *arguments],  # reads, and leaves the index as it is
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
@@ -81,18 +87,22 @@ def _describe_hardware() -> dict[str, Any]:
     return {
         "machine": platform.machine(),
         "cores": usable_cores(),
-        "processor": _processor(),
+        "processor": processor_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "bf16_instructions": [name for name in _BF16_INSTRUCTIONS if has_instructions(name)],
         "gpus": gpus,
     }
 
 
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
+def processor_name(root: Path = OS_ROOT) -> str:
+    """Return the processor's name, family and model; of ARM, its implementer and part.
+
+    root: the folder that has proc.
+    """
+    lines: list[str] = []
+    with suppress(OSError):  # only Linux has it
+        lines = (root / "proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     facts = dict(re.split(r"\s*:\s*", line, maxsplit=1) for line in lines if ":" in line)
-    family = [f"{key} {facts[key]}" for key in ("cpu family", "model") if key in facts]
-    return " ".join([facts.get("model name", platform.processor()), *family])
+    name = facts.get("model name") or platform.processor() or platform.machine()
+    keys = ("cpu family", "model", "CPU implementer", "CPU part")
+    return " ".join([name, *(f"{key} {facts[key]}" for key in keys if key in facts)])

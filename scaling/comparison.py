@@ -7,9 +7,8 @@ from typing import Any
 import torch
 
 from configs.options import SHIPPED, load_config, read_toml
-from data_utils.provenance import describe_origin
+from data_utils.provenance import processor_name
 from mlstm_sentiment.errors import InputError
-from model.kernels.cores import has_amx, has_fast_bf16
 from training.runs.run_directory import PretrainingDirectory, read_rows
 from training.utilization import peak_of
 
@@ -19,16 +18,12 @@ from .planning import Plan, TextSize
 CLUSTERS = SHIPPED / "clusters"
 
 
-def machine_names(device: torch.device) -> list[str]:
-    """Return what cluster files may call this machine's device, the exact name first."""
+def machine_name(device: torch.device) -> str:
+    """Return what cluster files call this machine's device: a GPU, or cores of a processor."""
     if device.type == "cuda":
-        return [torch.cuda.get_device_name(device)]
+        return torch.cuda.get_device_name(device)
     count = torch.get_num_threads()
-    cores = f"{count} core{'s' * (count > 1)}"
-    names = [f"{cores} of {describe_origin()['hardware']['processor']}"]
-    if has_fast_bf16(device):
-        names.append(f"{cores} with {'Intel AMX' if has_amx() else 'AVX512-BF16'}")
-    return names
+    return f"{count} core{'s' * (count > 1)} of {processor_name()}"
 
 
 def _cluster_file_of(device: torch.device) -> Path:
@@ -37,14 +32,13 @@ def _cluster_file_of(device: torch.device) -> Path:
         path: {node.device for node in read_toml(path, ClusterConfig).nodes}
         for path in sorted(CLUSTERS.glob("*.toml"))
     }
-    names = machine_names(device)
-    for name in names:
-        sheet = peak_of(name)
-        for path, known in sorted(devices.items(), key=lambda item: len(item[1])):
-            if name in known or (sheet is not None and sheet in map(peak_of, known)):
-                return path
+    name = machine_name(device)
+    sheet = peak_of(name)
+    for path, known in sorted(devices.items(), key=lambda item: len(item[1])):
+        if name in known or (sheet is not None and sheet in map(peak_of, known)):
+            return path
     raise InputError(
-        f"no file of configs/clusters describes {names[0]}; measure it with "
+        f"no file of configs/clusters describes {name}; measure it with "
         "`python scripts/plan.py --calibrate configs/clusters/mine.toml`"
     )
 

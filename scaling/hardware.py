@@ -112,13 +112,15 @@ class NodeConfig:
         """Return what the data sheet says; nothing if there is none."""
         if (sheet := peak_of(self.device)) is None:
             return {}
+        operations = _SUSTAINED * sheet.operations
         of_kernels = {"launch_seconds": _LAUNCH_SECONDS, "window_seconds": _WINDOW_SECONDS}
+        is_measured = self.operations_per_second not in (_OF_SHEET, operations)
         return {
             "memory_bytes": sheet.memory_bytes,
             "link_bytes_per_second": sheet.link_bytes,
             "memory_bytes_per_second": sheet.bytes,
-            **({} if self.operations_per_second else of_kernels),
-            "operations_per_second": _SUSTAINED * sheet.operations,
+            **({} if is_measured else of_kernels),
+            "operations_per_second": operations,
         }
 
     @property

@@ -53,9 +53,9 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
     most = max(gpus, cluster.total_gpus)
     counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
     table = [
-        Plan(cluster, run, count, text, options.lanes_per_gpu).answers()
+        Plan(cluster, run, count, text).answers()
         for count in sorted(counts)
-        if options.lanes_per_gpu or count <= run.data.total_lanes(count)
+        if count <= run.data.total_lanes(count)
     ]
     settings = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {
@@ -74,11 +74,11 @@ def _read_plan(options: PlanOptions) -> Plan:
     cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
     gpus = options.gpus or cluster.total_gpus
     run, text = read_job(options, gpus)
-    return Plan(cluster, run, gpus, text, options.lanes_per_gpu)
+    return Plan(cluster, run, gpus, text)
 
 
 def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
-    """Return the run that the options name, with the vocabulary of its corpus, and its text."""
+    """Return the run that the options name, with its lanes and vocabulary, and its text."""
     word, characters = options.model or "", options.characters
     if word.isdecimal() and len(word) <= _MOST_DIGITS:
         run = load_config(SHIPPED / "paper_4096.toml")
@@ -88,6 +88,9 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
         run = load_config(Path(word))
     else:
         raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")
+    if options.lanes_per_gpu is not None:
+        data = replace(run.data, lanes=None, lanes_per_rank=options.lanes_per_gpu)
+        run = replace(run, data=data)
     if options.corpus is not None:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
@@ -125,17 +128,20 @@ def lines(result: dict[str, Any]) -> list[str]:
         f"{result[f'{kind}s']:,} {kind}s of {result[f'{kind}_seconds']:.1f} s"
         for kind in ("evaluation", "checkpoint")
     )
-    texts = {
-        "step": f"{result['step_seconds']:.3f} s; of a window: {parts}",
-        "time": f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}",
-        "cost": f"{result['gpu_hours']:,.1f} GPU hours"
-        + (f", {dollars:,.0f} dollars" if dollars else ""),
-        **{group["device"]: _group_line(group) for group in result["groups"]},
-        "largest batch": f"{result['largest_lanes']:,} lanes",
-    }
+    cost = f"{result['gpu_hours']:,.1f} GPU hours" + (
+        f", {dollars:,.0f} dollars" if dollars else ""
+    )
+    named = [
+        ("step", f"{result['step_seconds']:.3f} s; of a window: {parts}"),
+        ("time", f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}"),
+        ("cost", cost),
+        *((group["device"], _group_line(group)) for group in result["groups"]),
+        ("largest batch", f"{result['largest_lanes']:,} lanes"),
+    ]
+    width = max(len(name) for name, _ in named)
     return [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
-        *(f"  {name:<18}{text}" for name, text in texts.items()),
+        *(f"  {name:<{width}}  {text}" for name, text in named),
         "",
         "  GPUs     lanes  step, s  efficiency  characters/s     hours  GPU hours",
         *(

@@ -48,21 +48,14 @@ class EvenText(NamedTuple):
 class Plan:
     """Predicts a run on the first GPUs of a cluster."""
 
-    def __init__(
-        self,
-        cluster: ClusterConfig,
-        run: RunConfig,
-        gpus: int,
-        text: TextSize,
-        lanes_per_gpu: int | None = None,
-    ):
-        """lanes_per_gpu: on average; absent, the GPUs share the lanes of the config."""
-        total = run.data.total_lanes(gpus)
-        if lanes_per_gpu is None and total < gpus:
-            raise InputError(f"data.lanes is {total}, fewer than {gpus} GPUs")
+    def __init__(self, cluster: ClusterConfig, run: RunConfig, gpus: int, text: TextSize):
+        self.lanes = run.data.total_lanes(gpus)
+        if self.lanes < gpus:
+            raise InputError(f"data.lanes is {self.lanes}, fewer than {gpus} GPUs")
+        if not isinstance(run.parallel.shares, str):
+            raise InputError("parallel.shares has numbers; the planner knows even and measured")
         self.cluster, self.run, self.gpus, self.text = cluster, run, gpus, text
         self.pools = cluster.first_gpus(gpus)
-        self.lanes = gpus * lanes_per_gpu if lanes_per_gpu else total
         self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the largest
         self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
         self.how = _exchange_of(run)

@@ -5,6 +5,7 @@ python scripts/benchmark.py step --hidden-size 1024 --parts
 python scripts/benchmark.py busy --output busy.json
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import command
@@ -14,24 +15,21 @@ from experiments.speed.benchmark.recurrence import RecurrenceOptions, measure_re
 from experiments.speed.benchmark.step import StepOptions, measure_step
 
 KINDS = {"recurrence": RecurrenceOptions, "step": StepOptions, "busy": BusyOptions}
+MEASURES: dict[type, Callable[[Any], dict[str, Any]]] = {
+    RecurrenceOptions: measure_recurrence,
+    StepOptions: measure_step,
+    BusyOptions: measure_busy,
+}
 
 
 def main() -> None:
     options = command.parse_one_of(KINDS, __doc__)
     command.prepare_output(options.output)
-    result = measure(options)
+    result = MEASURES[type(options)](options)
     try:
         _print_speeds(result)
     finally:  # the reader of stdout may leave
         command.report(result, options.output, "a result")
-
-
-def measure(options: Any) -> dict[str, Any]:
-    if isinstance(options, BusyOptions):
-        return measure_busy(options)
-    if isinstance(options, StepOptions):
-        return measure_step(options)
-    return measure_recurrence(options)
 
 
 def _print_speeds(result: dict[str, Any]) -> None:
@@ -43,7 +41,7 @@ def _print_speeds(result: dict[str, Any]) -> None:
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
     for name, value in result.get("unit_gigaflops", {}).items():
-        print(f"{name:<24} {value:8,.0f} GFLOP per CPU second of the unit that multiplies")
+        print(f"{name:<24} {value:8,.0f} GFLOP per CPU second of {result['unit']}")
     if "parts" in result:
         fractions = result["parts"]["share"]
         for name, value in result["parts"]["milliseconds"].items():

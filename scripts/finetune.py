@@ -10,11 +10,11 @@ python scripts/classify.py --model runs/stars --text "I like it."
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import command
 
-from mlstm_sentiment.bounds import NonNegativeFloat
+from mlstm_sentiment.bounds import Bound, NonNegativeFloat
 from mlstm_sentiment.commands.options import LabelKey, Model, Table, TextKey
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
@@ -50,7 +50,7 @@ class Options(FinetuningConfig):
     label_key: LabelKey = None
     label_keys: tuple[str, ...] = ()
     """For texts with several labels: a key for each class, with values 0 and 1."""
-    val_share: float = 0.1
+    val_share: Annotated[float, Bound(above=0, below=1)] = 0.1
     """Without --val: the fraction of train to hold out, drawn by the seed."""
     resume: bool = False
     """Continue where the same command was interrupted, if it had begun."""

@@ -55,9 +55,6 @@ def main() -> None:
 
 
 def prepare(options: Options, output: Path) -> None:
-    if not options.is_trained:
-        of_training = ("vocabulary_size", "tokenizer_sample")
-        command.check_unset(options, of_training, "is for --tokenizer bpe or unigram")
     started = perf_counter()
     workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, options, workers)

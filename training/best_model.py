@@ -9,7 +9,7 @@ from typing import Any
 from data_utils.corpus import Corpus
 from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING, InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE
-from mlstm_sentiment.files.storage import read_json, whole_folder
+from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import cut_strips
 from model.inference.tensors import save_model
@@ -39,7 +39,7 @@ class BestModelWriter:
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
-        self.origin = describe_origin()
+        self.origin = describe_origin() if trainer.world.is_main else {}  # which writes it
         self.verdict: Verdict | None = None  # of the last score: what it is worse than
         try:
             if self.valid.reviews:
@@ -94,7 +94,7 @@ class BestModelWriter:
         if trainer.world.is_main:
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
             provenance = self.provenance() | score
-            with whole_folder(self.directory.model, self.directory.MODEL_FILES) as partial:
+            with self.directory.replacing_model() as partial:
                 tokenizer = self.corpus.tokenizer
                 save_model(partial, trainer.model, self.profile, provenance, tokenizer=tokenizer)
 

@@ -183,7 +183,8 @@ class MetricRows:
         except TimeIsUp:
             return False
         trainer.progress.open_row = None
-        self.log.write(row, self._closed_line())
+        # After a resume, no step was taken since the last line: the row is all there is to print.
+        self.log.write(row, self._closed_line() if trainer.line_characters else row)
         return True
 
     def print_line(self) -> None:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from model.kernels.cores import has_fast_bf16, has_fast_fp16
+from model.kernels.cores import multiplies_fast
 from model.layers.config import TrainingPrecision
+from model.state import DTYPES
 
 from .parallel.distributed import World, name_ranks
 from .parallel.exchange import ParallelConfig
@@ -27,20 +28,22 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     fp16 is not chosen, since losses then need scaling; the main rank says where it is faster.
     """
     if precision != "auto":
-        if precision == "bf16" and world.is_main and not has_fast_bf16(world.device):
+        if world.is_main and not multiplies_fast(DTYPES[precision], world.device):
             log.warning(
-                "train.precision bf16: slow on this hardware; --train.precision fp32 is faster, "
-                "also for a resume"
+                "train.precision %s: slow on this hardware; --train.precision fp32 is faster, "
+                "also for a resume",
+                precision,
             )
         return precision
-    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
+    own = torch.tensor(multiplies_fast(torch.bfloat16, world.device), device=world.device)
     fast = [bool(answer) for answer in world.gather(own)]
     if all(fast):
         return "bf16"
     if any(fast) and world.is_main:
         slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
         log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", name_ranks(slow))
-    if world.is_main and not any(fast) and has_fast_fp16(world.device):
+    is_gpu = world.device.type == "cuda"
+    if world.is_main and not any(fast) and is_gpu and multiplies_fast(torch.float16, world.device):
         log.warning(
             "train.precision auto: fp32, since this GPU has no bf16; fp16 is faster here, and the "
             "papers used it: --train.precision fp16"
@@ -55,15 +58,16 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     either all ranks or none use AMX tiles, which round at other places. It uses fp16 if training
     does and every rank is a GPU that multiplies fp16 fast. Otherwise it uses fp32.
     """
+    is_fast = multiplies_fast(compute_dtype, world.device)
     if compute_dtype == torch.float16 and world.device.type == "cuda":
-        own = torch.tensor(has_fast_fp16(world.device), device=world.device)
+        own = torch.tensor(is_fast, device=world.device)
         return torch.float16 if world.gather(own).all() else torch.float32
     if compute_dtype != torch.bfloat16:
         return torch.float32
     from model.kernels.amx.library import runs_on_tiles  # only for Muon in bf16
 
     matrix = torch.empty(0, 0, dtype=torch.bfloat16, device=world.device)
-    own = torch.tensor([has_fast_bf16(world.device), runs_on_tiles(matrix)], device=world.device)
+    own = torch.tensor([is_fast, runs_on_tiles(matrix)], device=world.device)
     fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
     agree = bool(fast.all() and (tiles == tiles[0]).all())
     return torch.bfloat16 if agree else torch.float32

@@ -52,12 +52,10 @@ class LogConfig:
 class Board:
     """Writes a run's TensorBoard events; if writing fails, training continues without them."""
 
-    def __init__(
-        self, folder: Path, first_step: int, make: Callable[..., SummaryWriter] = SummaryWriter
-    ):
+    def __init__(self, folder: Path, first_step: int):
         """Open a file of events; hide events of later steps that an earlier start has written."""
         self.folder = folder
-        self._writer = make(str(folder), purge_step=first_step + 1)
+        self._writer = SummaryWriter(str(folder), purge_step=first_step + 1)
         self._failed = False
 
     def show(self, name: str, value: Any, step: int) -> None:

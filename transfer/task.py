@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from mlstm_sentiment.bounds import PositiveInt
+from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.commands.options import LabelKey, Model, Table, TextKey
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
@@ -16,12 +16,11 @@ if TYPE_CHECKING:  # --help needs no torch
 
 
 SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
+Seed = Annotated[int, Bound(min=0, below=SEEDS)]
 
 
 def check_seeds(seed: int, draws: int) -> None:
-    """Raise InputError if one of `draws` consecutive seeds, from this one, is out of bounds."""
-    if not 0 <= seed < SEEDS:
-        raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
+    """Raise InputError if one of `draws` consecutive seeds, from this one, is too large."""
     if seed + draws > SEEDS:
         raise InputError(
             f"--seed {seed}: with {draws} draws, each of the next seed, it must be "
@@ -41,7 +40,7 @@ class StudyOptions:
     """Random draws for each number of labels."""
     untrained: PositiveInt = 3
     """Seeds of the untrained baseline; each processes all texts again."""
-    seed: int = 0
+    seed: Seed = 0
     """Seeds all random draws, the regressions and the untrained baseline."""
 
 
@@ -60,7 +59,7 @@ class LabelledTask:
     text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
-    seed: int = 0
+    seed: Seed = 0
     """Seeds all random draws, the regressions and the untrained baseline."""
     device: Device = "auto"
 

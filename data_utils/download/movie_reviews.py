@@ -46,19 +46,17 @@ class _Review:
         return {"text": self.text, "label": label, "rating": self.rating, "id": self.number}
 
 
-def convert_movie_reviews(
-    archive: Path, folder: Path, subsets: dict[tuple[str, str], int] = SUBSETS
-) -> dict[Path, int]:
+def convert_movie_reviews(archive: Path, folder: Path) -> dict[Path, int]:
     """Write files that transfer reads; return the number of reviews in each.
 
     `train.jsonl`, `test.jsonl` and `unlabelled.jsonl` are the published subsets. The set has no
     validation subset: `fit.jsonl` and `val.jsonl` are train cut in two, by number, which keeps most
     films on one side. Both labels alternate. Takes a few hundred megabytes of memory.
-    Raises InputError if the archive is damaged or does not hold `subsets`.
+    Raises InputError if the archive is damaged or does not hold SUBSETS.
     """
     reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.subset))
-    counts = {subset: sum(review.subset == subset for review in reviews) for subset in subsets}
-    if counts != subsets:
+    counts = {subset: sum(review.subset == subset for review in reviews) for subset in SUBSETS}
+    if counts != SUBSETS:
         held = ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in counts.items())
         raise InputError(f"{archive}: not the published archive, it holds {held} reviews")
     train = [review for review in reviews if review.subset in (("train", "pos"), ("train", "neg"))]

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from mlstm_sentiment.bounds import Argument, NonNegativeInt
+from mlstm_sentiment.bounds import Argument, NonNegativeInt, check_unset
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import (
     foreign_files,
@@ -145,9 +145,22 @@ def prepare_corpus(
     another process is preparing it.
     """
     sources = expand(inputs, preparation.table)
+    _check_used(preparation, sources)
     request = _digest_of(sources, output, preparation)
     with new_corpus(output, request) as meta:
         return meta or _prepare(sources, output, preparation, workers, request)
+
+
+def _check_used(preparation: Preparation, sources: Sequence[Input]) -> None:
+    """Raise InputError for a setting that does nothing with the others, or for these inputs."""
+    if not any(source.kind == ".txt" for source in sources):
+        check_unset(preparation, ("documents",), "is for text files")
+    if preparation.is_trained:
+        return
+    of_training = ("vocabulary_size", "tokenizer_sample")
+    check_unset(preparation, of_training, "is for --tokenizer bpe or unigram")
+    if preparation.keep_order:
+        check_unset(preparation, ("seed",), "shuffles nothing with --keep-order")
 
 
 def check_corpus(folder: Path) -> dict[str, Any]:

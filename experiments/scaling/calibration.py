@@ -15,11 +15,11 @@ from statistics import median
 
 import torch
 
-from model.kernels.cores import has_fast_bf16
+from model.kernels.cores import multiplies_fast
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from scaling.comparison import machine_names
+from scaling.comparison import machine_name
 from scaling.planning import LAUNCHES
 from scaling.step_time import ring_seconds
 from scaling.workload import MemoryModel, Workload
@@ -42,8 +42,8 @@ def calibrate(world: World, lanes: int = 128, sizes: tuple[int, ...] = ()) -> st
     on_gpu = device.type == "cuda"
     sizes = sizes or (_GPU_SIZES if on_gpu else _CPU_SIZES)
     window = 256 if on_gpu else 32
-    name = machine_names(device)[0]
-    fast = ("bf16",) if has_fast_bf16(device) else ()
+    name = machine_name(device)
+    fast = ("bf16",) if multiplies_fast(torch.bfloat16, device) else ()
     precisions = (*fast, "fp32")
     launch = _window_seconds(device, _TINY, 8, window, precisions[0]) / (window * LAUNCHES)
     rates, notes = [], []

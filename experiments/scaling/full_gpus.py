@@ -1,5 +1,7 @@
 """The recipes of 2018 on fewer GPUs with more lanes each, by the planner."""
 
+from dataclasses import replace
+
 from configs.options import SHIPPED, load_config, read_toml
 from experiments.tables import markdown
 from scaling.hardware import ClusterConfig
@@ -19,7 +21,8 @@ def same_batch() -> str:
     for units, ways in SIZES.items():
         run = load_config(SHIPPED / f"paper_{units}.toml")
         for gpus, lanes in ways:
-            plan = Plan(cluster, run, gpus, text, lanes)
+            data = replace(run.data, lanes_per_rank=lanes)
+            plan = Plan(cluster, replace(run, data=data), gpus, text)
             answers = plan.answers()
             fitting = [plan.memory.largest_lanes(memory, HEADROOM) for memory in MEMORIES]
             rows.append(

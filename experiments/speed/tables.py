@@ -175,6 +175,16 @@ def engine() -> str:
     ])  # fmt: skip
 
 
+def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say on which machine, at which revisions and when results were measured."""
+    machines = set()
+    for result in results.values():
+        hardware = result["origin"]["hardware"]
+        processor = ", ".join([hardware["processor"], *hardware["bf16_instructions"]])
+        machines.add(", ".join(hardware["gpus"]) or f"{hardware['cores']} cores of {processor}")
+    return f"On {'; '.join(sorted(machines))}. {origins(results)}"
+
+
 def with_range(row: Mapping[str, float]) -> str:
     """Return a median with the lowest and the highest value."""
     return f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
@@ -204,7 +214,7 @@ def first_page() -> str:
     step = read_result("speed", "step_fp32_1024")["ratios"]["step_to_recurrence"]
     return (
         f"{table}\n\nA whole training step reaches {step:.2f} of the speed of its recurrence alone "
-        f"(1,024 units, fp32). {origins(results)}"
+        f"(1,024 units, fp32). {measured(results)}"
     )
 
 
@@ -216,7 +226,7 @@ def recurrence(title: str, files: Mapping[str, str], ratios: Sequence[str]) -> s
         for name, result in results.items()
     ]
     head = [title, "characters/s", *(RATIOS[key] for key in ratios)]
-    return f"{markdown(head, rows)}\n\n{origins(results)}"
+    return f"{markdown(head, rows)}\n\n{measured(results)}"
 
 
 def sweep() -> str:
@@ -236,7 +246,7 @@ def sweep() -> str:
         for sizes, result in rows
     ]
     head = ["H", "B", "T", "ours, characters/s", *CONTENDERS.values()]
-    return f"{markdown(head, cells)}\n\n{origins(results)}"
+    return f"{markdown(head, cells)}\n\n{measured(results)}"
 
 
 def of_the_products(result: Mapping[str, Any], name: str) -> str:
@@ -260,7 +270,7 @@ def steps() -> str:
         for result in results.values()
     ]
     head = ["a whole training step", "characters/s", "speed relative to its recurrence alone"]
-    return f"{markdown(head, rows)}\n\n{origins(results)}"
+    return f"{markdown(head, rows)}\n\n{measured(results)}"
 
 
 def from_inputs() -> str:
@@ -277,9 +287,7 @@ def from_inputs() -> str:
 def parts() -> str:
     """Return where the time of a training step goes."""
     files = {f"parts_{dtype}_{units}": f"{dtype}, {units:,}" for units in SIZES for dtype in DTYPES}
-    cores = read_result("speed", "parts_bf16_512")["origin"]["hardware"]["cores"]
-    where = f"On {cores} cores of AMD EPYC cpu family 25 model 17, avx512_bf16. "
-    return parts_of("milliseconds of a step, Muon", files, where)
+    return parts_of("milliseconds of a step, Muon", files)
 
 
 def parts_with_amx() -> str:
@@ -288,13 +296,13 @@ def parts_with_amx() -> str:
     return parts_of("milliseconds of a step, Muon, bf16", files)
 
 
-def parts_of(title: str, files: Mapping[str, str], where: str = "") -> str:
+def parts_of(title: str, files: Mapping[str, str]) -> str:
     """Return the milliseconds of the parts of a step, with a column for each result."""
     results = {name: read_result("speed", name) for name in files}
     times = [result["parts"]["milliseconds"] for result in results.values()]
     rows = [[part, *(f"{each[part]:,.1f}" for each in times)] for part in times[0]]
     rows.append(["characters/s, not profiled", *(speed(r, "step") for r in results.values())])
-    return f"{markdown([title, *files.values()], rows)}\n\n{where}{origins(results)}"
+    return f"{markdown([title, *files.values()], rows)}\n\n{measured(results)}"
 
 
 def busy(name: str) -> str:
@@ -311,7 +319,7 @@ def busy(name: str) -> str:
         for work in WORKS
     ]
     head = ["work", "alone, characters/s", "without, alone", "of the fair share", "without"]
-    return f"{markdown(head, rows)}\n\n{origins({name: result})}"
+    return f"{markdown(head, rows)}\n\n{measured({name: result})}"
 
 
 def gpu() -> str:

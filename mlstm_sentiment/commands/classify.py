@@ -96,7 +96,7 @@ def run(options: Options) -> None:
         source.shard.check_name(options.output)
     prepare_output(options.output, kind="rows")
     prepare_output(page, kind="a report")
-    rows = Rows(source)
+    rows = Rows(source, show_progress=True)
 
     from ..head.sentiment_classifier import SentimentClassifier
     from ..rows.classified_rows import classify

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument, check_unset
 from ..errors import InputError
-from ..pages.page import check_outputs
+from ..pages.page import Palette, check_outputs
 from ..reading.rows import Rows
 from ..reading.source import Source
 from .options import TextOptions
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
-Palette = Literal["green-red", "blue-orange"]
 _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
@@ -69,7 +68,8 @@ def run(options: Options) -> None:
         check_unset(options, ("text_key", "table"), "is for the rows of an --input")
     else:
         source = Source(options.input, options.text_key, options.table)
-        rows = [row.text or "" for batch in Rows(source).batches() for row in batch]
+        batches = Rows(source, show_progress=True).batches()
+        rows = [row.text or "" for batch in batches for row in batch]
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output, kind="a heatmap")
 
@@ -84,6 +84,7 @@ def run(options: Options) -> None:
         state=options.state,
         layer=options.layer,
         classifier=options.classifier,
+        show_progress=True,
     )
     _show(traces, options.output, options.palette, ansi=options.ansi)
 

@@ -42,6 +42,7 @@ _METAVARS: dict[Any, str] = {
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _HELP = {"-h", "--help"}
 _TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
+_MODELS = {"model", "start_from"}  # words that name models to read
 _INPUTS = {"input", "inputs"}  # words that are paths to read
 # Paths to write; all others are read.
 _OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work", "calibrate"}
@@ -98,7 +99,7 @@ def _inputs_of(options: Any) -> Iterator[Path]:
         values = value if isinstance(value, tuple) else [value]
         if is_dataclass(value):
             yield from _inputs_of(value)
-        elif item.name == "model":
+        elif item.name in _MODELS:
             words = (each for each in values if isinstance(each, str | Path))
             yield from filter(None, map(local_model, words))
         elif item.name in _INPUTS:

@@ -4,7 +4,7 @@ mlstm-sentiment report labelled.csv --output report.html
 mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -57,7 +57,7 @@ def run(options: Options) -> None:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)
     prepare_output(options.output, kind="a report")
-    rows = Rows(source)
+    rows = Rows(source, show_progress=True)
 
     from ..head.sentiment_classifier import SentimentClassifier
     from ..pages.report import write_report
@@ -78,8 +78,9 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":
 
     batches = rows.batches()
     first = next(batches)
-    sides = any(map(_is_by_sides, (row.record for row in first)))
-    summary = Summary(head, rows.source.by, sides=sides, model=rows.model)
+    # A column of the input may be named sides, too.
+    sides = any(str(row.record.get("sides")).lower() == "true" for row in first)
+    summary = Summary(head, rows.model, rows.source.by, sides=sides)
 
     def answers() -> Iterator[Record]:
         for row in chain(first, chain.from_iterable(batches)):
@@ -119,11 +120,6 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
     return {**values, "label": label}
-
-
-def _is_by_sides(values: Mapping[str, Any]) -> bool:
-    """Whether a row was labelled with two sides only; `sides` may be a column of the input."""
-    return str(values.get("sides")).lower() == "true"
 
 
 def _never_written(place: str, name: str, value: object) -> InputError:

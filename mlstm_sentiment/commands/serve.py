@@ -40,7 +40,7 @@ class Options(PageOptions):
 def run(options: Options) -> None:
     """Serve until Ctrl-C, SIGTERM or the end of the terminal."""
     try:
-        ip_address(options.host)
+        ip = ip_address(options.host)
     except ValueError as error:
         raise InputError(f"--host is {options.host}; it must be an IP address") from error
     try:
@@ -67,7 +67,7 @@ def run(options: Options) -> None:
         token = None if options.no_token else secrets.token_urlsafe(16)
         app = application(page, submit, address, token, limits, has_sides=has_sides)
         with serving(app, listening, limits) as is_serving:
-            host = HOST if ip_address(options.host).is_unspecified else options.host
+            host = {"0.0.0.0": HOST, "::": "::1"}.get(str(ip), options.host)
             place = f"[{host}]" if ":" in host else host
             query = "" if token is None else f"?token={token}"
             print(f"http://{place}:{address.port}/{query} (Ctrl-C ends it)", flush=True)

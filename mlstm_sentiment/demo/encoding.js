@@ -36,7 +36,8 @@ function encode(text, { profile, tags, placeholders }) {
 
 // Return why a text is no answer, as mlstm_sentiment/reading/no_answer.py does without a header; "" for an answer.
 function reasonOfNoAnswer(text, { no_text, cells }) {
-  const single = text.replace(new RegExp(BLANK.replace(/\*$/, "+"), "g"), " ").replace(/^ | $/g, "");
+  const blanks = new RegExp(BLANK.replace(/\*$/, "+"), "g");
+  const single = text.replace(REFERENCE, reference).replace(blanks, " ").replace(/^ | $/g, "");
   const plain = single.toUpperCase().toLowerCase().replaceAll("\u2019", "'");
   if (!plain) return no_text;
   const bare = plain.replace(/^[ .!'"\u201c\u201d]+|[ .!'"\u201c\u201d]+$/g, "");

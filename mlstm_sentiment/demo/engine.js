@@ -1,6 +1,4 @@
 "use strict";
-// The model in WebAssembly's memory: reads tokens, keeps its state, predicts the next token.
-
 // The engine, in C, in WebAssembly's memory: it reads tokens, keeps its state, predicts the next one.
 class Engine {
   // about: the page's description of the model; packed: the arrays of its file, see Packer in page.py.

@@ -15,6 +15,7 @@ from ..engine.compiled_model import fields_of
 from ..engine.interface import TextModel
 from ..engine.stored import open_model, read_weights
 from ..errors import InputError
+from ..files.shipped import model_name
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
@@ -191,8 +192,7 @@ def _ranges(loaded: TextModel) -> np.ndarray:
 
 
 def _about(loaded: TextModel, classifier: Head | None, head: Head | None) -> str:
-    folder = loaded.folder
-    name = folder.parent.name if folder.name == "model" else folder.name
+    name = model_name(loaded.folder)
     reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"
     units = f"{loaded.architecture.hidden_size:,} units"
     text = f"The model, {name}, is a multiplicative LSTM of {units} that reads text {reads}."

@@ -36,6 +36,16 @@ def model_in(folder: Path) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
+def model_name(folder: Path) -> str:
+    """Return what the model in a folder is called: as the run whose model it is, if there is one.
+
+    >>> model_name(Path("runs/mine/model"))
+    'mine'
+    """
+    folder = folder.resolve()
+    return folder.parent.name if folder.name == "model" else folder.name
+
+
 def local_model(name_or_folder: str | PathLike[str]) -> Path | None:
     """Return the folder of a shipped model, or that in a model or run directory; else None."""
     path = Path(name_or_folder)

@@ -36,9 +36,8 @@ from .writer import (
     record_folder,
     remove_work,
     set_aside,
+    write_json,
 )
-from .writer import write_atomically as write_atomically
-from .writer import write_json as write_json
 
 _MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
@@ -299,6 +298,12 @@ def _acquire(lock: filelock.BaseFileLock, path: Path, timeout: float = -1) -> No
         )
 
 
+def _remove_held(lock_file: Path) -> None:
+    """Remove the file of a lock that is held; on Windows, filelock does so when it releases it."""
+    if os.name == "posix":
+        lock_file.unlink(missing_ok=True)
+
+
 @contextmanager
 def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
     """Lock the file `path`, which is removed at the end.
@@ -315,7 +320,7 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)
+        _remove_held(path)
         lock.release()
 
 
@@ -351,8 +356,8 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         write_json(folder / HOLDER_FILE, _description(), None)
         yield
     finally:
-        for name in (HOLDER_FILE, LOCK_FILE):  # while this process holds the lock
-            (folder / name).unlink(missing_ok=True)
+        (folder / HOLDER_FILE).unlink(missing_ok=True)
+        _remove_held(folder / LOCK_FILE)
         if created:
             with suppress(OSError):  # not empty
                 folder.rmdir()

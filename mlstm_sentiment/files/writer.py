@@ -306,7 +306,8 @@ class _Folder:
 
     def publish(self, temporary: str, name: str, kind: Kind | None) -> None:
         """Give a whole file its name; record it before."""
-        descriptor = self.open(temporary, os.O_RDONLY)
+        # Windows flushes only what is open for writing.
+        descriptor = self.open(temporary, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
         try:
             os.fsync(descriptor)
         finally:

@@ -285,10 +285,6 @@ class Head:
             scores, probabilities = scores[:, 0], probabilities[:, 0]
         return HeadOutput(scores, probabilities, done.stars, done.neutral, done.foreign)
 
-    def decide(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
-        """Return a score per row of features, float64: log-odds [N] of two classes, or [N, C]."""
-        return self.answer(features, texts).scores
-
     def probabilities(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
         """Return probabilities, float64: [N] of the positive one of two classes, else [N, C]."""
         return self.answer(features, texts).probabilities

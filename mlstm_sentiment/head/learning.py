@@ -196,19 +196,17 @@ def learn(
     counts = np.bincount(right, minlength=len(names))
     chances = [each[everything, right] for each in (before[1], after[1])]
     chances.append(counts[right] / len(right))
+    surplus = None
+    if head.is_binary:
+        surplus = 2 * (head.probabilities(features, texts) - right / (len(names) - 1))
     return LearnedHead(
         head=rows.fitted(everything),
         before=before[0] == right,
         after=after[0] == right,
         losses=-np.log(np.column_stack(chances).clip(_LEAST)),
         left_out=corrections.left_out,
-        surplus=_surplus(head, rows, right / (len(names) - 1)) if head.is_binary else None,
+        surplus=surplus,
     )
-
-
-def _surplus(head: Head, rows: "_Rows", right: np.ndarray) -> np.ndarray:
-    """Return `sentiment` minus that of the right answers; right: 0, one half (neutral) or 1 [N]."""
-    return 2 * (head.probabilities(rows.features, rows.texts) - right)
 
 
 def _prepared(head: Head) -> Head:

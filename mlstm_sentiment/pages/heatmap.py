@@ -75,8 +75,8 @@ def heatmap(
         raise InputError(f"palette is {palette!r}; known: {', '.join(PALETTES)}")
     texts = [texts] if isinstance(texts, str) else checked_texts(texts)
     units = [] if neuron is None else [neuron]
-    options: dict[str, Any] = {"classifier": classifier, "show_progress": False}
-    return Heatmap(sentiment_traces(as_model(model), texts, units, **options), palette)
+    traces = sentiment_traces(as_model(model), texts, units, classifier=classifier)
+    return Heatmap(traces, palette)
 
 
 def letters(trace: UnitTrace, limit: float) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..files.shipped import model_name
 from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
@@ -24,7 +25,7 @@ from ..reading.records import Record
 from ..reading.rows import OwnNames, Rows
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
-from ..rows.summary import Summary, Tally
+from ..rows.summary import SHOWN_GROUPS, Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
@@ -44,7 +45,6 @@ SET_APART = 10  # texts of each kind
 QUOTES = 3  # of a phrase
 OPEN = 4  # phrases whose quotes are open from the start
 FEW = 20  # a group or month with fewer answered texts is said to have few
-SHOWN_GROUPS = 20
 GROUP_PHRASES = 3  # of a group or month
 WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
 LONGEST = 300  # characters of a text that are shown
@@ -205,7 +205,7 @@ class _Report:
             "about": f"{name}: {_safe(self._input.about)}",
             "panels": "\n".join(filter(None, panels)),
             "version": html.escape(installed_version()),
-            "model": _safe(as_utf8(self._classifier.loaded.folder.name)),
+            "model": _safe(as_utf8(model_name(self._classifier.loaded.folder))),
             "tags": f" HTML tags were left out in {tagged:,} texts." if tagged else "",
         }
         size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())
@@ -439,7 +439,7 @@ class _Report:
         loaded, fitted = self._classifier.loaded, self._classifier.fitted
         if not texts or not all(map(loaded.profile.clean, texts)):
             return map(html.escape, texts)
-        traces = read_texts(loaded, texts, [fitted.neuron], show_progress=False)
+        traces = read_texts(loaded, texts, [fitted.neuron])
         traces = replace(traces, **orientation_of(fitted, areas=None)).oriented()
         return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
 

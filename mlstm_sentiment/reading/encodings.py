@@ -7,7 +7,7 @@ from itertools import islice
 from typing import IO, Any, NamedTuple
 
 HEAD = 4096  # bytes that show the encoding of a stream
-UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark themselves
+UTF8 = ("utf-8", "utf-8-sig")  # codecs whose readers drop the mark themselves
 MIXED = "UTF-8 and cp1252"  # by lines, as in files that were joined
 # Byte order marks, longest first, and the codec that reads what follows and drops the mark.
 MARKS = {

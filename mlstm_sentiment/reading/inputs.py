@@ -267,6 +267,7 @@ class TableOptions:
         try:
             if self.encoding is not None:
                 " ".encode(self.encoding)
+                object.__setattr__(self, "encoding", codecs.lookup(self.encoding).name)
         except (LookupError, UnicodeError) as error:
             raise InputError(f"--encoding {self.encoding}: unknown encoding") from error
 
@@ -322,7 +323,7 @@ class Input:
     def is_plain(self) -> bool:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         on_disk = self.compression is None and self.is_text_on_disk
-        return on_disk and self.encoding.lower() in UTF8
+        return on_disk and self.encoding in UTF8
 
     def dialect(self, delimiter: str) -> Dialect:
         """Return how a table of its rows is written, so that the same programs can read it.
@@ -357,7 +358,7 @@ class Input:
                 return
             on_disk = self.is_text_on_disk
             codec = self.encoding if on_disk else self._encoding_of(file, whole=False).codec
-            if codec.lower() in UTF8:
+            if codec in UTF8:
                 yield file
             else:
                 yield _buffered(_recoded(file, codec, self.location))
@@ -473,8 +474,9 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
 
 
 def _of_folder(folder: Path) -> str:
-    files = [str(path) for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS]
-    more = f", such as {files[0]}" if files else ""
+    files = (path for path in sorted(folder.iterdir()) if path.suffix.lower() in KINDS)
+    seen = next((path for path in files if not path.name.startswith(".")), None)
+    more = f", such as {seen}" if seen else ""
     return f"is a folder; name the files in it, one at a time{more}"
 
 

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from ..text.markup import without_tags
+from ..text.profiles import unescape
 from .columns import ASKS
 
 NO_TEXT = "there is no text"
@@ -21,14 +22,15 @@ _LONGEST = 40  # characters of the longest entry, and some
 def reason_of_no_answer(text: str | None, column: str | None = None) -> str | None:
     """Return why a cell is no answer, in words that follow its text; None for an answer.
 
-    text: None if it is missing; HTML tags are left out. column: its header. A question there
-    decides what "nothing" means: below "What could we improve?" it is no complaint.
+    text: None if it is missing; HTML tags are left out, and `&nbsp;` is a blank. column: its
+    header. A question there decides what "nothing" means: below "What could we improve?" it is no
+    complaint.
 
         reason_of_no_answer("N/A")  # 'nothing was written'
         reason_of_no_answer("nothing")  # None: two words more, and it is a review
         reason_of_no_answer("nothing", "What could we improve?")
     """
-    text = "" if text is None else without_tags(text).strip()
+    text = "" if text is None else unescape(without_tags(text)).strip()
     if not text:
         return NO_TEXT
     if len(text) > _LONGEST and (column is None or len(text) > len(column) + 2):

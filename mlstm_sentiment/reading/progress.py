@@ -12,7 +12,7 @@ class ProgressBar:
     """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
     total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
-    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`: long jobs log
+    bytes. A terminal shows a bar. A file or a pipe gets a line every 15 seconds: long jobs log
     their progress, short ones log nothing. delay: seconds before a terminal shows the bar, for work
     that is usually short.
     """
@@ -26,7 +26,6 @@ class ProgressBar:
         done: float = 0,
         shown: bool = True,
         delay: float = 0.0,
-        line_seconds: float = _LINE_SECONDS,
     ):
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None
@@ -37,8 +36,8 @@ class ProgressBar:
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
         options |= {"unit_scale": unit == "B", "delay": delay}
         if not stderr.isatty():
-            seconds = {"mininterval": line_seconds, "maxinterval": line_seconds}
-            options |= {"file": _Lines(), "delay": line_seconds, "ncols": 0, **seconds}
+            seconds = dict.fromkeys(("delay", "mininterval", "maxinterval"), _LINE_SECONDS)
+            options |= {"file": _Lines(), "ncols": 0, **seconds}
         self._options = options
 
     def advance(self, count: float) -> None:

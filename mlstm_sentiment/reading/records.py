@@ -10,8 +10,8 @@ import codecs
 import json
 import logging
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -34,6 +34,7 @@ from .tables import (
     TableReport,
     TableRow,
     columnar_rows,
+    no_warnings,
     probable_delimiter,
     text_lines,
 )
@@ -232,8 +233,7 @@ def _literal(text: str) -> Any:
     if len(text) > _LONGEST_LITERAL:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # about "\d" and the like in a review
+        with no_warnings(SyntaxWarning):  # about "\d" and the like in a review
             return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
@@ -388,6 +388,8 @@ def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
         if len(text.buffer) - start <= LONGEST_RECORD:
             raise
         yield from _items_in(text, decoder)  # no record is so long
+        if text.peek():
+            raise text.error("something after the object") from None
         return
     if not text.peek():
         yield from _records_in(first)
@@ -416,19 +418,36 @@ def _has_prose(value: Any) -> bool:
     return isinstance(value, str) and len(value.split()) > 3
 
 
-def _items_in(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
-    """Yield the items of the first array of objects in an object, however long it is."""
+def _items_in(
+    text: _Text, decoder: json.JSONDecoder, depth: int = 0, found: int | None = None
+) -> Generator[Any, None, int | None]:
+    """Yield the items of the only array of objects in an object, however long it is.
+
+    depth: of the object. found: that of the array that was yielded before, if any; it is returned.
+    Deeper arrays are passed over, as in `_records_in`; another one that is not deeper is an error.
+    """
     _expect(text, "{")
     while text.peek() == '"':
         _item(text, decoder)
         _expect(text, ":")
-        if text.peek() == "[":
-            yield from _items_of_array(text, decoder)
+        if text.peek() == "{":
+            found = yield from _items_in(text, decoder, depth + 1, found)
+        elif text.peek() == "[":
+            items = _items_of_array(text, decoder)
+            first = next(items, None)
+            if isinstance(first, dict) and (found is None or depth <= found):
+                if found is not None:
+                    raise text.error("has two arrays of objects; keep one")
+                found = depth
+                yield first
+                yield from items
+            deque(items, maxlen=0)
         else:
             _item(text, decoder)
         if text.peek() == ",":
             text.position += 1
     _expect(text, "}")
+    return found
 
 
 def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:

@@ -32,7 +32,7 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        name = self.encoding.lower()
+        name = self.encoding
         return f"{name}-le" if name in ("utf-16", "utf-32") else name.removesuffix("-sig")
 
     def line(self, cells: Sequence[str]) -> bytes:
@@ -73,11 +73,7 @@ def refused_values(place: str) -> Iterator[None]:
 def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
     """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks."""
     with refused_values(place):
-        return _json_line(row)
-
-
-def _json_line(row: Mapping[str, Any]) -> bytes:
-    return _json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
+        return _json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
 
 
 def cell_of(value: Any) -> str:

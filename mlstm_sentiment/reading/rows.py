@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..text.markup import without_tags
@@ -83,10 +83,6 @@ class _Cell(NamedTuple):
     place: str
 
 
-def _is_text(value: object) -> TypeGuard[str]:
-    return isinstance(value, str)
-
-
 class Rows:
     """The rows of a source, with the keys that they have.
 
@@ -95,14 +91,15 @@ class Rows:
     standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
     the column of groups is not a key.
 
-    keys: all keys of the rows; [] of standard input. count, longest: how many rows the shard
-    of a file has, and its longest cell. key: chooses that of the texts. model: what
-    the columns mean, by all rows of a file, or those of a stream that have arrived. tagged: how
-    many of the texts read so far had HTML tags.
+    show_progress: of that check, on stderr. keys: all keys of the rows; [] of standard input.
+    count, longest: how many rows the shard of a file has, and its longest cell. key: chooses that
+    of the texts. model: what the columns mean, by all rows of a file, or those of a stream that
+    have arrived. tagged: how many of the texts read so far had HTML tags.
     """
 
-    def __init__(self, source: Source):
+    def __init__(self, source: Source, *, show_progress: bool = False):
         self.source, self.key, self.tagged = source, KeyChooser(source.text_key), 0
+        self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
         self.count, self.longest = 0, _Cell("", source.name)
         self._first: list[InputRow] = []
@@ -161,7 +158,8 @@ class Rows:
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
         own = source.shard
-        with ProgressBar("check", unit=" rows", delay=_CHECK_SECONDS) as progress:
+        shown = self._shows_progress
+        with ProgressBar("check", unit=" rows", shown=shown, delay=_CHECK_SECONDS) as progress:
             for number, record in enumerate(source.all_records(position), start=1):
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:
@@ -169,7 +167,8 @@ class Rows:
                 keys |= dict.fromkeys(record)
                 if (number - own.number) % own.count == 0:
                     self.count += 1
-                    longest = max(filter(_is_text, record.values()), key=len, default="")
+                    texts = (value for value in record.values() if isinstance(value, str))
+                    longest = max(texts, key=len, default="")
                     if len(longest) > len(self.longest.text):
                         self.longest = _Cell(longest, record.place)
                 self.model.add(record)

@@ -2,14 +2,15 @@
 
 import re
 import tomllib
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ..text.profiles import normalized
 from .columns import Export, export_of, words_of
 
 Order = Literal["month first", "day first", "year first"]
@@ -76,6 +77,9 @@ def _patterns(kind: str) -> list[re.Pattern[str]]:
     return list(map(_pattern, _LIST[kind]))
 
 
+_matched_last: list[re.Pattern[str]] = []  # tried first: the next cell is probably written alike
+
+
 @lru_cache(maxsize=1 << 16)
 def _readings_of(text: str) -> _Readings:
     """Return what a cell means as a date, in each order; all None for anything else.
@@ -85,10 +89,9 @@ def _readings_of(text: str) -> _Readings:
     text = " ".join(text.split())
     if not text or len(text) > 120 or not any(map(str.isdigit, text)):
         return _NO_DATE
-    for index, pattern in enumerate(patterns := _patterns("formats")):
+    for pattern in chain(_matched_last, _patterns("formats")):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
-            if index:  # the next cell is probably written alike
-                patterns[:] = [pattern, *patterns[:index], *patterns[index + 1 :]]
+            _matched_last[:] = [pattern]
             return _Readings(*found, has_slashes="/" in text)
     for pattern in _patterns("named"):
         if (match := pattern.fullmatch(text)) and any(found := _in_orders(match.groupdict())):
@@ -261,9 +264,10 @@ def _kinds_of(name: str) -> dict[str, bool]:
 
 
 _NO_GROUP = "(none)"
+OTHER_GROUPS = "(others)"
+MOST_GROUPS = 100_000  # named; the others are one group
 GroupKey = str | Months
 _SAMPLED = 64  # rows that show which columns may hold dates
-_MONTH = re.compile(r"\d{4}-\d{2}")  # as `group_name` writes it
 _WHOLE = re.compile(r"([+-]?\d+)[.,](?!000$)0+")  # 1,000 is a thousand
 
 
@@ -271,7 +275,7 @@ def _group_of(cell: Any) -> str:
     """Return what makes groups equal: blanks and case make no difference, nor do 5 and 5.0."""
     if _is_missing(cell):
         return ""
-    text = " ".join(unicodedata.normalize("NFKC", str(cell)).split()).casefold()
+    text = " ".join(normalized("NFKC", str(cell)).split()).casefold()
     match = _WHOLE.fullmatch(text)
     return match[1] if match else text
 
@@ -364,6 +368,8 @@ class TableModel:
             return months
         key = _group_of(cell)
         if key not in self._names:
+            if len(self._names) > MOST_GROUPS:
+                return OTHER_GROUPS
             is_number = _WHOLE.fullmatch(key) or key.lstrip("+-").isdigit()
             self._names[key] = key if is_number else " ".join(str(cell).split())
         return self._names[key]
@@ -372,8 +378,3 @@ class TableModel:
         if isinstance(key, str) or self.by is None:
             return str(key)
         return self._dated()[self.by].settled(key) or _NO_GROUP
-
-
-def all_months(names: Sequence[str]) -> bool:
-    """Whether groups are months, so that they are shown in their order."""
-    return all(name == _NO_GROUP or _MONTH.fullmatch(name) for name in names)

@@ -2,9 +2,10 @@
 
 import csv
 import re
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
@@ -123,7 +124,7 @@ class TableReport:
                 rows = (_renamed(row, by_place) for row in rows)
                 first = [_renamed(row, by_place) for row in first]
                 header = zip(by_place.values(), cells, strict=True)
-                first.insert(0, placed_row(header, self.header_place))
+                first.insert(0, placed_row(header, self.header_place or self.location))
         if first:
             self._choose(first)
         for number, row in enumerate(first, start=1):
@@ -210,6 +211,15 @@ class _LongCells:
 
 
 _long_cells = _LongCells()
+_warnings_lock = Lock()
+
+
+@contextmanager
+def no_warnings(kind: type[Warning] = Warning) -> Iterator[None]:
+    """Ignore warnings of a kind; in one thread at a time, since their filters are the process's."""
+    with _warnings_lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", kind)
+        yield
 
 
 class _Lines:
@@ -375,13 +385,12 @@ class DelimitedRows:
 
         Also counts the lines above the header.
         """
-        sample = self._lines.sample()
+        sample = self._lines.sample().lstrip(_MARK)
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
             deque(islice(self._lines, len(_lines_in(note[0]))), maxlen=0)  # passed over
             sample = sample[note.end() :]
-        sample = sample.lstrip(_MARK)
         quotes: _Quotes = "standard"
         if self.options.quoting != "auto":
             quotes = self.options.quoting
@@ -562,8 +571,8 @@ def _written_name(name: str, names: Collection[str]) -> str:
 def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
     """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
 
-    The sizes in the file's description decide how many rows are read at once. Raises InputError for
-    a file that is damaged, for two columns with one name, and for a row that is too long.
+    The sizes in the file's description decide how many rows are read at once. Columns with one name
+    are numbered. Raises InputError for a file that is damaged, and for a row that is too long.
     """
     pyarrow = imported("pyarrow", f"{kind} files need")
     name = "Parquet" if kind == ".parquet" else "Feather"

@@ -2,7 +2,6 @@
 
 import json
 import re
-import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -15,7 +14,7 @@ from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import UNSAYABLE, cell_of
-from .tables import TableRow, column_names, counted, placed_row
+from .tables import TableRow, column_names, counted, no_warnings, placed_row
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE]-[0-9]+)?")  # 007 and 12E4 are codes
@@ -79,8 +78,7 @@ def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Work
     """
     _check_unpacked(file, location)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and validation, which are not read
+        with no_warnings():  # of styles and validation, which are not read
             sheets = _with_openpyxl(file)
     except ImportError as error:
         raise InputError(f"workbooks need {error.name}: pip install {error.name}") from error
@@ -130,12 +128,13 @@ def _with_openpyxl(file: IO[bytes]) -> list[_Sheet]:
 
 
 def _read(sheet: Any) -> _Sheet:
-    cells = list(sheet.iter_rows())
-    while cells and all(cell.value is None for cell in cells[-1]):
-        cells.pop()
     from openpyxl.utils.escape import unescape
 
-    rows = [[_text_of(cell, unescape) for cell in row] for row in cells]
+    filled = [place for place, cell in sheet._cells.items() if cell.value is not None]
+    rows = []
+    if filled:  # a formatted empty cell may be a million rows further down
+        ends = {"max_row": max(row for row, _ in filled), "max_col": max(n for _, n in filled)}
+        rows = [[_text_of(cell, unescape) for cell in row] for row in sheet.iter_rows(**ends)]
     width = max((n for row in rows for n, cell in enumerate(row, 1) if cell), default=0)
     rows = [row[:width] for row in rows]
     merged = 0

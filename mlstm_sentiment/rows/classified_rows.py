@@ -40,7 +40,9 @@ def classify(
     """
     if isinstance(source, str | Path):
         source = Source(source)
-    rows = source if isinstance(source, Rows) else Rows(source)
+    rows = (
+        source if isinstance(source, Rows) else Rows(source, show_progress=classifier.show_progress)
+    )
     return _Classified(rows, classifier, sink, neuron=neuron, progress=progress)
 
 
@@ -62,7 +64,7 @@ class _Classified:
         added = classifier.added_names(neuron=neuron)
         self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
-        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
+        self.summary = Summary(classifier.fitted, rows.model, by, sides=classifier.sides_)
         self._rows, self._classifier, self._sink = rows, classifier, sink
         if sink is not None:  # before anything is computed
             with reading(*rows.source.paths, classifier.loaded.folder):

@@ -5,7 +5,6 @@ informative Dirichlet prior. A phrase has one to three words and counts once per
 """
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..text.glyphs import aligned
+from ..text.profiles import normalized
 from .summary import Z
 
 LEAST_TEXTS = 5  # with a phrase, for it to be tried
@@ -246,7 +246,7 @@ def _encoded(texts: Iterable[str]) -> tuple[Counts, list[str]]:
     known: defaultdict[str, int] = defaultdict(lambda: len(known), {_END: 0})
     parts, left = [np.zeros(0, np.int64)], iter(texts)
     while chunk := [text.replace(_END, " ") + _END for text in islice(left, _CHUNK)]:
-        text = unicodedata.normalize("NFC", "".join(chunk)).replace("\u2019", "'").casefold()
+        text = normalized("NFC", "".join(chunk)).replace("\u2019", "'").casefold()
         tokens = _TOKENS.findall(text)
         parts.append(np.fromiter(map(known.__getitem__, tokens), np.int64, len(tokens)))
     return np.concatenate(parts), list(known)

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
-from ..reading.table_model import GroupKey, TableModel, all_months
+from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, GroupKey, TableModel
 from ..text.glyphs import aligned, visible
 
 if TYPE_CHECKING:
     from ..head.head import Head
 
 _log = logging.getLogger(__name__)
-_OTHER_GROUPS = "(others)"
-_MOST_GROUPS = 100_000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
 _LONGEST_NAME = 30  # characters of a group's name that are printed
 _NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
@@ -46,18 +44,18 @@ class Tally(Counter[str]):
 class Summary:
     """Counts rows as they are classified.
 
-    by: the column whose values are groups, by its name in the output. Dates are grouped by month.
-    sides: whether the rows are labelled with two sides only. model: what the columns of all rows
-    mean. Default: by the rows that are counted.
+    model: what the columns of all rows mean. by: the column whose values are groups, by its name
+    in the output. Dates are grouped by month. sides: whether the rows are labelled with two sides
+    only.
     """
 
     def __init__(
         self,
         fitted: "Head",
+        model: TableModel,
         by: str | None = None,
         *,
         sides: bool = False,
-        model: TableModel | None = None,
     ):
         names = fitted.classes
         middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
@@ -66,22 +64,16 @@ class Summary:
         self.middle = [] if sides else middle  # outcomes between the two classes
         self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
-        self.by = by
+        self.model, self.by = model, by
         self.total = Tally()
         self._tallies: dict[GroupKey, Tally] = {}
-        self.model = TableModel(by) if model is None else model
-        self._is_typing = model is None
         self.tagged = 0  # rows whose text had HTML tags
 
     def add(self, row: Mapping[str, Any]) -> str:
         outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
-        if self._is_typing:
-            self.model.add(row)
         if self.by is not None:
             key = self.model.group_key(row.get(self.by))
-            if key not in self._tallies and len(self._tallies) >= _MOST_GROUPS:
-                key = _OTHER_GROUPS
             self._tallies.setdefault(key, Tally())[outcome] += 1
         return outcome
 
@@ -101,13 +93,13 @@ class Summary:
         by_month = self.model.group_dates is not None
         size = {name: (tally.total(), name * by_month) for name, tally in groups.items()}
         ordered = sorted(size, key=size.__getitem__, reverse=True)
-        ordered.sort(key=_OTHER_GROUPS.__eq__)
+        ordered.sort(key=OTHER_GROUPS.__eq__)
         largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
-        if all_months(largest):
+        if by_month:
             largest.sort()
         shown = {name: groups[name] for name in largest}
         for name in others:
-            shown.setdefault(_OTHER_GROUPS, Tally()).update(groups[name])
+            shown.setdefault(OTHER_GROUPS, Tally()).update(groups[name])
         return shown
 
     @property
@@ -117,8 +109,8 @@ class Summary:
         parts = []
         if dates is not None and not dates.is_order_known:
             parts.append(dates.order_note)
-        if len(self._tallies) > _MOST_GROUPS:
-            parts.append(f"Only the first {_MOST_GROUPS:,} groups are counted separately.")
+        if OTHER_GROUPS in self._tallies:
+            parts.append(f"Only the first {MOST_GROUPS:,} groups are counted separately.")
         return " ".join(parts)
 
     def log(self) -> None:

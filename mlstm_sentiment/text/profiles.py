@@ -6,12 +6,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InputError, imported
 
 _TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+_PARTS = re.compile(r".{1,100}(?=\s)|.{1,100}", re.DOTALL)  # to the end of a word if possible
 _HASHTAG = re.compile(r"#(\S+)")
 
 
@@ -87,6 +88,16 @@ def _without_accents(text: str) -> str:
     """
     decomposed = (part for character in text for part in unicodedata.normalize("NFKD", character))
     return "".join(part for part in decomposed if not unicodedata.combining(part))
+
+
+def normalized(form: Literal["NFC", "NFKC"], text: str) -> str:
+    """Return a text in a composed form of Unicode, with words of 100 characters and more in parts.
+
+    At once, Python would sort every run of combining characters in quadratic time.
+    """
+    if text.isascii():
+        return text
+    return "".join(unicodedata.normalize(form, part) for part in _PARTS.findall(text))
 
 
 def _printable(character: str) -> str:

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
-from ..engine.kinds import FeatureKind, StateName
+from ..engine.kinds import StateName
 from ..errors import InputError, is_whole
+from ..files.shipped import model_name
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.head import Head, ranked_units
 from ..head.head_files import CHANCE, find_classifier, load_areas, own_classifier
@@ -136,7 +137,7 @@ def read_texts(
     ranking: Sequence[int] = (),
     state: StateName = "cell",
     layer: int = -1,
-    show_progress: bool = True,
+    show_progress: bool = False,
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
@@ -155,7 +156,6 @@ def read_texts(
     loaded = as_model(loaded)
     traced, missing = _first_units(units, top, ranking)
     profile, architecture = loaded.profile, loaded.architecture
-    FeatureKind(state=state)  # refuses any other word
     for unit in [0, *traced]:
         architecture.check_unit(unit, layer)
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
@@ -234,9 +234,8 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
 
 def _origin(loaded: TextModel) -> dict[str, Any]:
     """Describe the model that read the texts, without a path of this machine."""
-    folder = loaded.folder.resolve()
     return {
-        "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
+        "name": model_name(loaded.folder),
         "digest": loaded.digest(),
         "architecture": loaded.architecture.architecture(),
         "text_profile": loaded.profile.name,
@@ -293,7 +292,7 @@ def sentiment_traces(
     state: StateName = "cell",
     layer: int = -1,
     classifier: str | Path | None = None,
-    show_progress: bool = True,
+    show_progress: bool = False,
 ) -> UnitTraces:
     """Return the values of units after every character of some texts.
 

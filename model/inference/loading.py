@@ -1,5 +1,6 @@
 """Which implementation computes a model: the engine on a CPU, PyTorch on a GPU and for peers."""
 
+import logging
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -10,7 +11,10 @@ from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.stored import CELL, open_model, read_weights
 from mlstm_sentiment.errors import InputError
 
+from ..kernels.cores import multiplies_fast
 from ..layers.config import Precision as TorchPrecision
+
+_log = logging.getLogger(__name__)
 
 Device = Annotated[
     str,
@@ -65,4 +69,6 @@ def load_text_model(
 
     loaded = load_model(opened, device=device)
     loaded.model.set_precision(precision if of_torch else "fp32")
+    if not multiplies_fast(loaded.model.dtype, loaded.model.embedding.weight.device):
+        _log.warning("precision %s: slow on this hardware; fp32 is faster", precision)
     return loaded

@@ -7,9 +7,10 @@ uses a model.
 """
 
 import os
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mlstm_sentiment.engine.cores import ROOT, affine_cores, usable_cores
 
@@ -20,13 +21,17 @@ _owned = False
 _pid: int | None = None  # of the last process that had a model
 
 EMULATED_AMX = "MLSTM_EMULATED_AMX"  # set to 1
-# The values of oneDNN's ONEDNN_MAX_CPU_ISA that exclude some instructions.
+# oneDNN takes the first of these variables that is set and not empty, in this order (measured with
+# torch 2.13 and ONEDNN_VERBOSE=1).
+_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+# Their values that exclude some instructions.
 _WITHOUT_BF16 = (
     *("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"),
     *("AVX512_CORE", "AVX512_CORE_VNNI"),
 )
 _LIMITS_WITHOUT = {
     "avx512_bf16": _WITHOUT_BF16,
+    "avx512_fp16": (*_WITHOUT_BF16, "AVX512_CORE_BF16"),
     "amx_bf16": (*_WITHOUT_BF16, "AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"),
 }
 
@@ -46,32 +51,35 @@ def has_instructions(name: str) -> bool:
 
     What ONEDNN_MAX_CPU_ISA keeps from oneDNN counts as absent: torch's products do without it, too.
     """
+    limit = next(filter(None, map(os.environ.get, _LIMITS)), "")
+    return limit.upper() not in _LIMITS_WITHOUT.get(name, ()) and bool(_capabilities().get(name))
+
+
+def _capabilities() -> Mapping[str, Any]:
+    """Return what torch knows of the processor; nothing if it cannot tell."""
     import torch
 
-    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in _LIMITS_WITHOUT.get(name, ()):
-        return False
-    read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
-    return bool(read_capabilities().get(name, False))
+    return getattr(torch.cpu, "get_capabilities", dict[str, Any])()
 
 
-def has_fast_fp16(device: "torch.device") -> bool:
-    """Return whether a GPU multiplies fp16 faster than fp32: all from Volta on do."""
-    import torch
+def multiplies_fast(dtype: "torch.dtype", device: "torch.device") -> bool:
+    """Return whether the device multiplies this dtype faster than fp32; True for fp32 itself.
 
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 0)
-
-
-def has_fast_bf16(device: "torch.device") -> bool:
-    """Return whether the device multiplies bf16 faster than fp32.
-
-    GPUs from Ampere on, Intel AMX and AVX-512's bf16 instructions do: on AMD's Zen 5, too, a
-    training step is faster in bf16 (experiments/speed).
+    fp16: GPUs from Volta on, and CPUs with instructions for it. bf16: GPUs from Ampere on, Intel
+    AMX, and AMD's AVX512-BF16 (Zen 4 and 5). Intel's AVX512-BF16 has half the speed of fp32
+    (docs/speed.md).
     """
     import torch
 
+    if dtype not in (torch.float16, torch.bfloat16):
+        return True
+    is_fp16 = dtype == torch.float16
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_amx() or has_instructions("avx512_bf16")
+        return torch.cuda.get_device_capability(device) >= ((7, 0) if is_fp16 else (8, 0))
+    if is_fp16:
+        return has_instructions("avx512_fp16") or has_instructions("fp16_arith")  # fp16_arith: ARM
+    is_amd = "AMD" in _capabilities().get("cpu_name", "")
+    return has_amx() or (is_amd and has_instructions("avx512_bf16"))
 
 
 def own_process() -> None:

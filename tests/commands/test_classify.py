@@ -17,7 +17,7 @@ from mlstm_sentiment import SentimentClassifier, SentimentFeaturizer
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head_files import save_head
-from mlstm_sentiment.reading.progress import ProgressBar
+from mlstm_sentiment.reading import progress
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
@@ -168,7 +168,7 @@ def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkey
     frame = pandas.DataFrame({"text": [f"review {number}" for number in range(40)]})
     (frame.to_parquet if name == "in.parquet" else frame.to_csv)(tmp_path / name, index=False)
     assert "check" not in classify("--input", tmp_path / name).stderr
-    monkeypatch.setitem(ProgressBar.__init__.__kwdefaults__, "line_seconds", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
     assert shown in classify("--input", tmp_path / name).stderr
 
 

@@ -57,6 +57,11 @@ def work(tmp_path_factory):
             )
             for option in ("--vocabulary-size", "--tokenizer-sample")
         ),
+        ("prepare_corpus.py reviews.jsonl --output new --documents", "--documents is for text"),
+        (
+            "prepare_corpus.py reviews.jsonl --output new --keep-order --seed 5",
+            "--seed shuffles nothing with --keep-order",
+        ),
         ("benchmark.py step --output corpus", "corpus: is a folder"),
         ("transfer.py --output own.json --train t --val v --test t", "is a file; name a folder"),
         ("featurize.py --input - --output new", "featurize reads a file, not standard input"),

@@ -112,7 +112,8 @@ REFUSALS = [  # tests/data_utils/test_labelled.py has what is wrong with labels 
         ["--label-keys", "joy", "fear", "--label-key", "joy"],
         "are both given; give only one",
     ),
-    ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], "epochs is 0; it must be at least 1"),
+    ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], "--epochs is 0; it must be at least 1"),
+    ("text,label\nhi,a\nho,b\n", ["--val-share", "2"], "--val-share is 2.0; it must be above zero"),
     ("text,label\nhi,a\nho,b\n", ["--model", "nowhere"], "model 'nowhere'"),
 ]
 

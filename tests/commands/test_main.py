@@ -135,7 +135,9 @@ def test_an_evaluation_ends_with_a_signal_and_the_resume_repeats_it(whole, folde
     assert codes == [75] * (ranks - 1) + [0], output
     assert "stopped and saved at step 10;" in output
     assert [row["step"] for row in rows_of(folder)] == [4, 8]
-    done(run("main.py", "--resume", folder))
+    resumed = done(run("main.py", "--resume", folder)).stdout
+    (row,) = (row for row in rows_of(folder) if row["step"] == 10)
+    assert f"step     10  train {row['train_bits_per_character']:.4f} bits/char" in resumed
     if ranks == 1:
         assert_same_run(folder, whole[0])
     assert [row["step"] for row in rows_of(folder)] == [row["step"] for row in rows_of(whole[0])]

@@ -93,12 +93,12 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, heatmap, 
 
 def test_heatmap_leaves_out_rows_that_cleaning_empties(heatmap, tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    (tmp_path / "in.csv").write_text('text\nI like it.\n&nbsp;\n""\nIt broke.\n')
+    (tmp_path / "in.csv").write_text('text\nI like it.\n&nbsp;\n""\n<p>&nbsp;</p>\nIt broke.\n')
     output, words = tmp_path / "h.json", ("--neuron", "4")
     done(heatmap(*words, "--input", tmp_path / "in.csv", "--output", output))
     shown = [text["text"] for text in json.loads(output.read_text())["texts"]]
     assert shown == ["I like it.", "It broke."]
-    assert "in.csv: 2 rows without an answer left out" in caplog.text
+    assert "in.csv: 3 rows without an answer left out" in caplog.text
     refused = heatmap(*words, "--text", "I like it.", "--text", "&nbsp;")
     assert_refused(refused, "text 2 is empty once the profile openai has cleaned it")
 

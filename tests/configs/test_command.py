@@ -104,7 +104,7 @@ def test_what_the_terminal_cannot_say_is_escaped(encoding, printed):
 WRITES = """
 import time; from pathlib import Path
 from mlstm_sentiment.commands.program import run
-from mlstm_sentiment.files.storage import write_atomically
+from mlstm_sentiment.files.writer import write_atomically
 def write(path): path.write_text("a part"); print("begun", flush=True); time.sleep(60)
 run(lambda: write_atomically(Path("answers"), write, "a result"))
 """

@@ -95,17 +95,13 @@ def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_reported(
         assert "10 or 15" in caplog.text
 
 
-def test_a_run_whose_folder_was_moved_stays_one_to_resume(folder, tmp_path, caplog):
+def test_a_run_whose_folder_was_moved_ends_and_does_not_create_it_again(folder, tmp_path):
     with holding(folder, *RESUME) as run:
-        run.keep_resumable()
-        assert not caplog.text
         folder.rename(tmp_path / "moved")
-        run.keep_resumable()
-        assert "was moved or removed" in caplog.text
-    add_checkpoint(folder, 30)
-    saved = resolved(folder, *RESUME)
-    assert saved.resumed
-    assert saved.config == run.config
+        for writing in (run.directory.replacing_model, lambda: run.checkpoints.writing(1, {})):
+            with pytest.raises(InputError, match="run: was moved or removed during the run"):
+                writing().__enter__()
+    assert not folder.exists()
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(tmp_path):
@@ -145,9 +141,16 @@ def test_what_is_left_open_is_as_at_the_first_start_whose_config_may_start_anoth
     folder, tmp_path
 ):
     saved = load_config(folder / "config.toml")
-    run = resolved(folder, *AGAIN, "--data.lanes_per_rank", "7", "--train.precision", "auto")
+    open_words = (*AGAIN, "--train.precision", "auto", "--data.lanes_per_rank")
+    with among_peers(0, 2):
+        run = resolved(folder, *open_words, "5", world=World(0, 2, CPU))
     assert run.lanes == 5
     assert run.config == saved
+    with pytest.raises(InputError, match=r"cannot change data\.lanes_per_rank;"):
+        resolved(folder, *open_words, "7")
+    of_old_version = (folder / "config.toml").read_text().replace("first_lanes_per_rank = 5\n", "")
+    (folder / "config.toml").write_text(of_old_version)
+    assert resolved(folder, *open_words, "7").lanes == 5
     words = ("--config", str(folder / "config.toml"), "--data.lanes", "5")
     assert resolved(tmp_path / "new", *words).config.data.shuffle == "even"
 

@@ -17,7 +17,7 @@ def test_a_lane_reads_until_its_shard_ends():
     split = make_split([30, 20, 9, 16, 15])
     assert shard_bounds(split, 3).tolist() == [0, 30, 75, 90]
     stream = Lanes(split, lanes=3, window=7)
-    assert stream.windows_per_epoch == 7
+    assert stream.windows_of(0) == 7
     for index in range(7):
         reading = [min(max(size - 1 - 7 * index, 0), 7) for size in (30, 45, 15)]
         assert stream[index].active_fraction == pytest.approx(sum(reading) / (3 * 7))
@@ -160,7 +160,7 @@ def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, dat
 def test_windows_of_subwords_are_those_of_a_loop_over_lanes(subword_split, monkeypatch):
     monkeypatch.setattr("data_utils.lanes.COUNTED_AT_ONCE", 5)
     stream = Lanes(subword_split, lanes=3, window=7, shards=7, own=slice(1, 3))
-    for index in range(2 * stream.windows_per_epoch):
+    for index in range(2 * stream.windows_of(0)):
         window, expected = stream[index], expected_window(stream, index)
         assert window.tokens.dtype == subword_split.tokens.dtype
         for one, other in zip(window, expected, strict=True):

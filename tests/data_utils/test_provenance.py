@@ -1,11 +1,15 @@
 """The origin of a result is recorded without the paths of anybody's files."""
 
+import os
+import platform
 import subprocess
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from data_utils.provenance import describe_origin, git_revision
+import pytest
+
+from data_utils.provenance import describe_origin, git_revision, processor_name
 
 
 def started(monkeypatch, module):
@@ -32,6 +36,30 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch, set_command_li
     assert origin["git_revision"]
 
 
+@pytest.mark.parametrize(
+    ("cpuinfo", "expected"),
+    [
+        (
+            "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n",
+            "AMD EPYC cpu family 25 model 17",
+        ),
+        (  # ARM: without a name
+            "processor\t: 0\nCPU implementer\t: 0x41\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n",
+            "aarch64 CPU implementer 0x41 CPU part 0xd0c",
+        ),
+        ("", "aarch64"),
+        (None, "aarch64"),
+    ],
+)
+def test_every_processor_has_a_name(monkeypatch, tmp_path, cpuinfo, expected):
+    monkeypatch.setattr(platform, "processor", str)
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    if cpuinfo is not None:
+        (tmp_path / "proc").mkdir()
+        (tmp_path / "proc/cpuinfo").write_text(cpuinfo)
+    assert processor_name(tmp_path) == expected
+
+
 def test_a_module_is_named_as_for_python_m_and_no_revision_outside_of_git(
     monkeypatch, set_command_line, tmp_path
 ):
@@ -52,8 +80,11 @@ def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     clean = git_revision(tmp_path)
     assert len(clean) == 12
+    index = (tmp_path / ".git" / "index").read_bytes()
+    os.utime(code, (1, 1))  # git would write its index anew
     for path in results:
         path.write_text("2")
     assert git_revision(tmp_path) == clean
+    assert (tmp_path / ".git" / "index").read_bytes() == index
     code.write_text("2")
     assert git_revision(tmp_path) == f"{clean}-dirty"

@@ -2,11 +2,13 @@
 
 import json
 import re
+from copy import deepcopy
 
 import pytest
 
 from experiments import results, tables
 from experiments.models import tables as shipped
+from experiments.speed import tables as speed
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.files.storage import read_json
 from tests.support import frozen
@@ -70,6 +72,27 @@ def test_results_of_a_changed_tree_are_marked():
     assert both.startswith("Measured at `0123abc`, 2026-01-02 to 2026-01-05.")
     assert both.endswith("**The tree had uncommitted changes**: b.json.")
     assert tables.revision({"git_revision": "0-dirty"}).endswith("uncommitted changes**")
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        (speed.first_page, ["training_fp32_512"]),
+        (speed.training, ["training_fp32_512", "training_bf16_1024"]),
+        (speed.parts, ["parts_bf16_512"]),
+    ],
+)
+def test_a_table_of_speed_names_the_processors_of_its_results(monkeypatch, table, names):
+    def elsewhere(study, name):
+        result = deepcopy(results.read_result(study, name))
+        if name in names:
+            hardware = result["origin"]["hardware"]
+            hardware |= {"cores": 4, "processor": "Abacus", "bf16_instructions": []}
+        return result
+
+    monkeypatch.setattr(speed, "read_result", elsewhere)
+    both = "On 2 cores of AMD EPYC cpu family 25 model 17, avx512_bf16; 4 cores of Abacus. Measured"
+    assert both in table()
 
 
 @pytest.mark.parametrize("model", MODELS)

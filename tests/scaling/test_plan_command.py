@@ -4,6 +4,7 @@ import re
 from itertools import chain
 
 import pytest
+import torch
 
 from configs.command import parse
 from configs.options import read_toml
@@ -44,7 +45,7 @@ def test_the_command_answers_what_it_is_asked(tmp_path, run_here):
         assert words in process.stdout
 
 
-def test_the_table_has_a_row_for_every_number_of_gpus():
+def test_the_table_has_a_row_for_every_number_of_gpus(tmp_path):
     result = planned(*ISSUE, "--gpus", 24)
     assert [row["gpus"] for row in result["table"]] == [1, 2, 4, 8, 16, 24, 32, 64, 128]
     for row in result["table"]:
@@ -53,6 +54,15 @@ def test_the_table_has_a_row_for_every_number_of_gpus():
         assert f"{row['gpus']:>4}{row['lanes']:>10,}" in "\n".join(lines(result))
     assert "TOO MANY" in "\n".join(lines(planned(*ISSUE, "--lanes-per-gpu", 4096)))
     assert "dollars" not in "\n".join(lines(planned("--model", 1024, "--cluster", MIXED)))
+    (tmp_path / "two.toml").write_text(
+        MIXED.read_text().replace("RTX 2080 Ti 11 GB", "RTX 3090 24 GB")
+    )
+    said = lines(planned("--model", 1024, "--cluster", tmp_path / "two.toml"))
+    assert [line[:18] for line in said if "lanes fit" in line] == [
+        *("  RTX 4090 24 GB  ", "  RTX 3090 24 GB  ", "  RTX 3090 24 GB  ")
+    ]  # also of two kinds of nodes with one device
+    alone = lines(planned("--model", 1024, "--cluster", CLUSTERS / "cpu_avx512.toml"))
+    assert any("family 25 model 17  1 x 256 lanes" in line for line in alone)
     few = planned("--model", FIXTURE / "config.toml", "--cluster", CLUSTER, "--gpus", 3)
     assert [row["gpus"] for row in few["table"]] == [1, 2, 3, 4]  # it has 4 lanes
 
@@ -140,6 +150,8 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
     in_steps = ("--model", ROOT / "configs/cpu_512.toml", "--cluster", CLUSTERS / "cpu_amx.toml")
     assert planned(*in_steps)["steps"] == 5400
+    other_batch = planned(*in_steps, "--lanes-per-gpu", 256)
+    assert (other_batch["lanes"], other_batch["steps"]) == (256, 5400)
 
 
 def test_a_machine_is_measured_and_planned_for_and_so_is_an_all_reduce_by_size(tmp_path):
@@ -178,21 +190,34 @@ def test_a_run_is_compared_with_its_plan(tmp_path, run_here):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("processor", "said"),
     [
-        ("2 cores with Intel AMX", r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of cpu"),
-        ("NVIDIA H200", r"^speed: .* of the plan of h200\.toml$"),
-        ("an abacus", r"^speed not compared with a plan: no file .* describes an abacus; measure"),
+        ("AMD EPYC cpu family 25 model 17", r"of the plan of cpu_avx512\.toml$"),
+        ("Intel(R) Xeon(R) Processor cpu family 6 model 207", r"of the plan of cpu_amx\.toml$"),
+        (
+            "AMD EPYC cpu family 26 model 2",
+            r"^speed not compared .* describes 2 cores of .*; measure",
+        ),
     ],
 )
-def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, name, said):
-    monkeypatch.setattr(comparison, "machine_names", lambda device: [name])
+def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, processor, said):
+    """Another processor with the same instructions is not compared: Zen 5 is twice as fast."""
+    monkeypatch.setattr(comparison, "processor_name", lambda: processor)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert re.search(said, comparison.sentence_about(FIXTURE, ALONE.device))
+
+
+def test_a_gpu_is_compared_with_the_plan_of_its_data_sheet(monkeypatch):
+    monkeypatch.setattr(comparison, "machine_name", lambda device: "NVIDIA H200")
+    said = comparison.sentence_about(FIXTURE, ALONE.device)
+    assert re.search(r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of h200\.toml$", said)
 
 
 def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):
     result = planned("--model", 4096, "--cluster", CLUSTERS / "h100.toml")
-    assert "H100: not measured" in "\n".join(lines(result))
+    said = "\n".join(lines(result))
+    assert "H100: not measured" in said
+    assert "launch_seconds, window_seconds" in said
     (node,) = read_toml(CLUSTERS / "h100.toml", ClusterConfig).nodes
     assert (node.memory_bytes, node.memory_bytes_per_second) == (80e9, 3.35e12)
     (measured,) = read_toml(CLUSTERS / "h200.toml", ClusterConfig).nodes

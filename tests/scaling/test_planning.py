@@ -26,6 +26,11 @@ EPOCH = TextSize(38.27e9)
 SMALL = ModelConfig(hidden_size=64, embedding_size=16)
 
 
+def with_lanes(lanes, run=PAPER):
+    """Return a run with so many lanes on each GPU."""
+    return replace(run, data=DataConfig(lanes_per_rank=lanes, window=run.data.window))
+
+
 def measured_peak(lanes, window, recycle_into):
     """Return the most bytes of activations ever in use, as the pool that hands them out counts.
 
@@ -87,7 +92,7 @@ def test_the_published_run_takes_its_hours_and_clusters_have_what_was_fitted():
 @pytest.mark.parametrize("path", sorted(CLUSTERS.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_cluster_is_planned_for(path):
     one = read_toml(path, ClusterConfig)
-    plan = Plan(one, PAPER, one.total_gpus, EPOCH, 64)
+    plan = Plan(one, with_lanes(64), one.total_gpus, EPOCH)
     assert 0 < plan.efficiency < 1 or one.total_gpus == 1
     groups = plan.answers()["groups"]
     lanes = sum(group["lanes_per_gpu"] * group["gpus"] for group in groups)
@@ -132,13 +137,12 @@ def test_a_pass_takes_at_least_the_time_to_read_the_recurrent_weights():
     expected = 256 * (2 * reading + 16 * others / node.operations_per_second)
     expected += 256 * 8 * node.launch_seconds
     once = node.window_seconds + 68 * workload.parameters / node.memory_bytes_per_second
-    few = Plan(cluster("h200"), run, 1, EPOCH, 16)
+    few = Plan(cluster("h200"), with_lanes(16, run), 1, EPOCH)
     assert few.step.computing == pytest.approx(expected + once)
     grouped = replace(run, parallel=replace(run.parallel, lane_groups=2))
-    assert Plan(cluster("h200"), grouped, 1, EPOCH, 32).step.computing == pytest.approx(
-        2 * expected + once
-    )
-    many = Plan(cluster("h200"), run, 1, EPOCH, 256)
+    two_groups = Plan(cluster("h200"), with_lanes(32, grouped), 1, EPOCH)
+    assert two_groups.step.computing == pytest.approx(2 * expected + once)
+    many = Plan(cluster("h200"), with_lanes(256, run), 1, EPOCH)
     tokens = 256 * 256
     assert many.step.computing == pytest.approx(
         tokens * workload.operations_per_token / node.operations_per_second
@@ -177,7 +181,7 @@ def two(fast, slow, **more):
 
 def test_unequal_gpus_share_by_speed_or_evenly():
     def plan(one, shares):
-        return Plan(one, with_parallel(shares=shares), 2, EPOCH, 128)
+        return Plan(one, with_lanes(128, with_parallel(shares=shares)), 2, EPOCH)
 
     by_speed, even = (plan(two(3e13, 1e13), shares) for shares in ("measured", "even"))
     for one, expected in ((by_speed, [192, 64]), (even, [128, 128])):
@@ -197,7 +201,7 @@ def test_lanes_that_do_not_divide_evenly_are_counted_once_and_computed_as_on_the
     """Of 128 lanes one of 127 GPUs has two, and all others wait for it."""
     run = replace(with_parallel(shares="even"), data=DataConfig(lanes=128))
     uneven = Plan(cluster("h200_nodes"), run, 127, EPOCH)
-    rounded = Plan(cluster("h200_nodes"), run, 127, EPOCH, lanes_per_gpu=2)
+    rounded = Plan(cluster("h200_nodes"), with_lanes(2, run), 127, EPOCH)
     assert uneven.step == rounded.step
     assert (uneven.lanes, rounded.lanes) == (128, 254)
     assert uneven.steps == pytest.approx(Plan(cluster("h200_nodes"), run, 128, EPOCH).steps)
@@ -221,7 +225,7 @@ def test_unlike_nodes_are_counted_and_the_largest_exchanges_longest(gpus, nodes,
 
 
 def test_the_batch_and_the_price_of_unequal_gpus():
-    plan = Plan(two(3e13, 1e13), PAPER, 2, EPOCH, 8)
+    plan = Plan(two(3e13, 1e13), with_lanes(8), 2, EPOCH)
     fast, slow = (plan.memory.largest_lanes(size, 0.1) for size in (40e9, 20e9))
     assert plan.answers()["largest_lanes"] == min(int(fast / 0.75), slow * 4)
     network = NetworkConfig(name="wire", bytes_per_second=1e9)
@@ -243,7 +247,7 @@ def test_a_checkpoint_is_as_large_as_one_that_was_written():
 @pytest.mark.parametrize(("precision", "size"), [("fp32", 4 + 4), ("fp16", 2 + 4)])
 def test_a_checkpoint_holds_h_as_it_is_and_c_in_fp32(precision, size):
     run = replace(PAPER, train=replace(PAPER.train, precision=precision))
-    checkpoint = Plan(two(2e13, 2e13), run, 2, EPOCH, 5).checkpoint_bytes
+    checkpoint = Plan(two(2e13, 2e13), with_lanes(5, run), 2, EPOCH).checkpoint_bytes
     moments_and_weights = 12 * Workload.of(PAPER.model).parameters
     assert checkpoint == moments_and_weights + 2 * 5 * 4096 * size
 
@@ -301,6 +305,10 @@ def test_nodes_of_h200_are_as_their_data_sheets_say():
         (lambda: MemoryModel(model=ModelConfig(layers=2), window=256), "one mLSTM layer"),
         (lambda: ClusterConfig(name="none", nodes=()), r"at least one \[\[nodes\]\]"),
         (lambda: two(2e13, 2e13).first_gpus(0), "0 GPUs; give at least 1"),
+        (
+            lambda: Plan(two(2e13, 2e13), with_parallel(shares=(3.0, 1.0)), 2, EPOCH),
+            "parallel.shares has numbers; the planner knows even and measured",
+        ),
         *(
             (lambda nodes=nodes: ClusterConfig(name="two", nodes=nodes), r"needs a \[network\]")
             for nodes in ((node(2e13, count=2),), (node(2e13), node(1e13)))

@@ -14,6 +14,7 @@ STRANGE = (
     "12345", "N/A", " none. ", "NaN", "#REF!", "[deleted]", "<p>Total</p>", "No\n\u3000ANSWER!",
     "nothing", "\u2014", "TOTAL G\u00c9N\u00c9RAL", "constructor", "No re\u017fponse",
     "\N{THUMBS UP SIGN}", "\u5f88\u597d", "<br />", "<p></p>", " <br> ", "&nbsp;",
+    "<p>&nbsp;</p>", "N&sol;A",
     "a < b", "<unknown>", "<3",
     "I loved it.<br /><br />It <b>works</b>.", "<p>The lamp broke.</p><p>Never again.</p>",
     "&lt;br /&gt;Great value&lt;br /&gt;", '<div class="x">Good</div>', "Tom &amp; Jerry<br>again",

@@ -225,3 +225,10 @@ def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
 def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp_path, corpus):
     with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 tokens"):
         BestModelWriter(trained(), PretrainingDirectory(tmp_path), with_valid(corpus, 1), 4)
+
+
+def test_only_the_main_rank_describes_where_a_model_comes_from(writer, tmp_path, corpus):
+    trainer = trained()
+    trainer.world = replace(trainer.world, rank=1)
+    assert BestModelWriter(trainer, PretrainingDirectory(tmp_path), corpus, 4).origin == {}
+    assert writer.origin["hardware"]

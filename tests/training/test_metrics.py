@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mlstm_sentiment.errors import InputError
 from tests.support.damage import damaged_bytes
 from tests.support.trainers import ALONE
+from training import run_log
 from training.run_log import Board, RunLog
 from training.runs.run_directory import PretrainingDirectory, keep_rows, read_rows
 
@@ -125,8 +126,9 @@ class GoneWriter:
     add_text = close = add_scalar
 
 
-def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
-    board = Board(tmp_path, 0, GoneWriter)
+def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(run_log, "SummaryWriter", GoneWriter)
+    board = Board(tmp_path, 0)
     board.show("rank_characters_per_second", [1.0, 2.0], 5)
     board.show("bottleneck", "compute", 5)
     board.add_text("sample", "a text", 5)
@@ -134,5 +136,5 @@ def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
     assert caplog.text.count("cannot write events (no such folder); the training continues") == 1
     assert board._writer.calls == 2  # the first, and the end of the writer's thread
     caplog.clear()
-    Board(tmp_path, 0, GoneWriter).close()  # fails at the very end
+    Board(tmp_path, 0).close()  # fails at the very end
     assert caplog.text.count("cannot write events") == 1

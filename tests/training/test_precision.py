@@ -12,27 +12,36 @@ from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.precision import agreed_precision, make_loss_scaler
 
+INTEL, AMD = "Intel Xeon Platinum 8481C", "AMD EPYC 9R14"  # as torch names them
 
-# The last column: ONEDNN_MAX_CPU_ISA, with which torch's products do without some instructions.
+
+def simulate(monkeypatch, processor, instructions, *limits):
+    """Stand in for what is read of the processor, and for oneDNN's two variables."""
+    capabilities = {"cpu_name": processor, **dict.fromkeys(instructions, True)}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    monkeypatch.delenv(EMULATED_AMX, raising=False)
+    for name, limit in zip(("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"), limits, strict=True):
+        monkeypatch.setenv(name, limit)
+
+
 @pytest.mark.parametrize(
-    ("instructions", "expected", "limit"),
+    ("processor", "instructions", "limits", "expected"),
     [
-        ({"amx_bf16"}, "bf16", ""),
-        ({"avx512_bf16"}, "bf16", ""),
-        ({"avx512_bf16", "amx_bf16"}, "bf16", "AVX512_CORE_BF16"),
-        ({"avx512_bf16", "amx_bf16"}, "fp32", "avx512_core_vnni"),
-        ({"amx_bf16"}, "fp32", "AVX512_CORE_BF16"),
-        ({"avx512_f"}, "fp32", ""),
+        (INTEL, {"amx_bf16"}, ("", ""), "bf16"),
+        (INTEL, {"amx_bf16"}, ("AVX512_CORE_BF16", ""), "fp32"),
+        (INTEL, {"avx512_bf16", "amx_bf16"}, ("AVX512_CORE_BF16", ""), "fp32"),
+        (INTEL, {"avx512_bf16"}, ("", ""), "fp32"),
+        (AMD, {"avx512_bf16"}, ("", ""), "bf16"),
+        (AMD, {"avx512_bf16"}, ("avx512_core_vnni", ""), "fp32"),
+        (AMD, {"avx512_bf16"}, ("", "AVX2"), "fp32"),
+        (AMD, {"avx512_bf16"}, ("DEFAULT", "AVX2"), "bf16"),  # as oneDNN: the second is not read
+        (AMD, {"avx512_f"}, ("", ""), "fp32"),
     ],
 )
 def test_auto_is_bf16_if_the_processor_multiplies_it_fast(
-    monkeypatch, instructions, expected, limit
+    monkeypatch, processor, instructions, limits, expected
 ):
-    capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
-    capabilities |= dict.fromkeys(instructions, True)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    monkeypatch.delenv(EMULATED_AMX, raising=False)
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    simulate(monkeypatch, processor, instructions, *limits)
     assert agreed_precision(ALONE, "auto") == expected
 
 
@@ -86,15 +95,22 @@ def test_losses_are_scaled_where_something_is_in_fp16(precision, ranks, compress
 
 
 @pytest.mark.parametrize(
-    ("asked", "fast", "reported"),
-    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+    ("asked", "instructions", "reported"),
+    [
+        ("bf16", set(), True),
+        ("bf16", {"avx512_bf16"}, False),
+        ("fp16", {"avx512_bf16"}, True),
+        ("fp16", {"avx512_fp16"}, False),
+        ("fp32", set(), False),
+    ],
 )
-def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
-    monkeypatch, caplog, asked, fast, reported
+def test_a_dtype_that_the_hardware_multiplies_slowly_is_reported(
+    monkeypatch, caplog, asked, instructions, reported
 ):
-    monkeypatch.setattr("training.precision.has_fast_bf16", lambda device: fast)
+    simulate(monkeypatch, AMD, instructions, "", "")
     assert agreed_precision(ALONE, asked) == asked
-    assert ("--train.precision fp32 is faster" in caplog.text) is reported
+    words = f"train.precision {asked}: slow on this hardware; --train.precision fp32 is faster"
+    assert (words in caplog.text) is reported
 
 
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])

@@ -13,6 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from data_utils.labelled import LabelledSet
 from experiments.baselines import BASELINES, NaiveBayesRegression
 from mlstm_sentiment import SentimentClassifier
+from mlstm_sentiment.bounds import check_bounds
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head_files import load_areas, load_head
@@ -31,7 +32,7 @@ from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accur
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression
-from transfer.task import check_seeds
+from transfer.task import StudyOptions, check_seeds
 from transfer.unit_auc import per_unit_auc
 
 
@@ -289,8 +290,8 @@ def test_the_last_draw_may_have_the_largest_seed():
     with pytest.raises(InputError, match=f"--seed {2**32 - 3}: with 4 draws"):
         check_seeds(2**32 - 3, 4)
     for seed in (-1, 2**32):
-        with pytest.raises(InputError, match=f"--seed {seed}: it must be between 0 and 2"):
-            check_seeds(seed, 1)
+        with pytest.raises(InputError, match=f"--seed is {seed}; it must be at least zero"):
+            check_bounds(StudyOptions(seed=seed), "--")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from .batch import Batch
 from .distributed import World
 
 Compression = Literal["none", "fp16", "bf16"]
-MEGABYTE = 2**20
 MOST_MEGABYTES = 1e6  # of a bucket: far above any model, and in bytes a whole number of 64 bits
 MOST_SHARE = 1e15  # far above useful values; sums and products of larger ones may overflow a float
 

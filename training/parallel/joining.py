@@ -1,5 +1,6 @@
 """How ranks find each other at the start, and leave when one is lost."""
 
+import json
 import logging
 import math
 import os
@@ -46,20 +47,24 @@ def join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             log.warning(_SHARED_STORE)
-    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))  # waits for all ranks
-    _compare_cores(store, rank, size, bound_cores())
-    _share_cores(store, rank, size)
+    cores = sum(1 << core for core in core_numbers())
+    own = (_name_of(device), _machine(), sorted(bound_cores()), cores)
+    store.set(f"here/{rank}", json.dumps(own))
+    keys = [f"here/{peer}" for peer in range(size)]
+    store.wait(keys, _JOIN)
+    devices, machines, bound, allowed = zip(*map(json.loads, store.multi_get(keys)), strict=True)
+    _check_devices(devices)
+    _compare_cores(rank, machines, bound)
+    _share_cores(rank, list(zip(machines, allowed, strict=True)))
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
-def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
+def _compare_cores(rank: int, machines: Sequence[str], bound: Sequence[Collection[int]]) -> None:
     """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores."""
-    places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
-    texts = _exchange(store, rank, size, "cores", places)
-    owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]
-    own_host, own = owns[rank]
-    sharing = [peer for peer, (host, cores) in enumerate(owns) if host == own_host and cores & own]
+    places = enumerate(zip(machines, bound, strict=True))
+    own = set(bound[rank])
+    sharing = [peer for peer, (m, cores) in places if m == machines[rank] and own & set(cores)]
     if len(sharing) > 1 and sharing[0] == rank:
         log.warning(
             "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
@@ -68,15 +73,14 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
         )
 
 
-def _share_cores(store: dist.Store, rank: int, size: int) -> None:
+def _share_cores(rank: int, places: Sequence[tuple[str, int]]) -> None:
     """Set the number of threads to this process's part of the cores, unless a number is set.
 
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
+
+    places: as for `own_part`.
     """
-    own = sum(1 << core for core in core_numbers())
-    texts = _exchange(store, rank, size, "affinity", f"{_machine()} {own:x}")
-    places = [(machine, int(cores, 16)) for machine, cores in map(str.split, texts)]
     local_size = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
     processes = int(local_size) if local_size else None
     if owns_process() and os.environ.get("OMP_NUM_THREADS", "1") == "1":
@@ -110,14 +114,6 @@ def own_part(
     if math.isfinite(quota):
         part = min(part, math.ceil(quota) // most)
     return max(1, part)
-
-
-def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> list[str]:
-    """Return every rank's text under this name, which must not be used twice."""
-    store.set(f"{name}/{rank}", text)
-    keys = [f"{name}/{peer}" for peer in range(size)]
-    store.wait(keys, _JOIN)
-    return [value.decode() for value in store.multi_get(keys)]
 
 
 def _name_of(device: torch.device) -> str:

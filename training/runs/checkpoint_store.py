@@ -30,7 +30,7 @@ from mlstm_sentiment.files.storage import (
 )
 from mlstm_sentiment.files.writer import check_unchanged, write_json
 
-from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
+from .run_directory import CHECKPOINT_FILES, TRAINING_FILE, check_in_place
 
 GROUP_STEP = "group_step"
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
@@ -77,8 +77,10 @@ class CheckpointStore:
     def writing(self, step: int, description: Mapping[str, Any]) -> Iterator[Path]:
         """Yield a folder for the tensors of a step; then remove the outdated checkpoints.
 
-        description: the format's version and the run's progress, among others.
+        description: the format's version and the run's progress, among others. Raises InputError
+        if the run's folder is gone.
         """
+        check_in_place(self.folder.parent)
         with whole_folder(step_folder(self.folder, step), CHECKPOINT_FILES) as partial:
             yield partial
             write_json(partial / TRAINING_FILE, description, "part of a folder")

@@ -10,7 +10,7 @@ import os
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ from mlstm_sentiment.files.storage import (
     listed,
     lock_folder,
     recover_folders,
+    whole_folder,
 )
 from mlstm_sentiment.files.writer import check_folder, check_output, open_work, write_content
 
@@ -95,6 +96,11 @@ class RunDirectory:
         for folder in (self.checkpoints, self.model, self.tensorboard, *checkpoints):
             check_folder(folder)
         check_replaceable(self.model, self.MODEL_FILES)
+
+    def replacing_model(self) -> AbstractContextManager[Path]:
+        """Return `whole_folder` for `model/`; InputError if the run's folder is gone."""
+        check_in_place(self.folder)
+        return whole_folder(self.model, self.MODEL_FILES)
 
     def check_exists(self) -> Self:
         """Return the directory; InputError if it holds no run of this kind to resume."""
@@ -173,6 +179,15 @@ def lock_run(run: _Directory, patience: float = 0.0) -> Iterator[_Directory]:
         for place in (run.folder, run.checkpoints, run.model):
             recover_folders(place, run.files())
         yield run
+
+
+def check_in_place(folder: Path) -> None:
+    """Raise InputError if a run's folder is gone: created again, it would not be locked."""
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: was moved or removed during the run, which ends here; resume it where it "
+            "is now, from its newest checkpoint"
+        )
 
 
 def await_visible(path: Path) -> None:

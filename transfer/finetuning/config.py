@@ -13,6 +13,8 @@ from mlstm_sentiment.bounds import (
 )
 from mlstm_sentiment.errors import InputError, checked_whole
 
+from ..task import Seed
+
 # Options of a model that learns together with the heads.
 _ENCODER_OPTIONS = ("encoder_factor", "window")
 
@@ -32,7 +34,7 @@ class HeadsConfig:
     """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        check_bounds(self, "--")
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
 
 
@@ -58,14 +60,15 @@ class FinetuningConfig(HeadsConfig):
     """Largest norm of the gradient."""
     window: PositiveInt = 512
     """Gradients flow through this many tokens at the end of a text; all of the text is read."""
-    seed: Annotated[int, Bound(min=0, below=2**32)] = 0
+    seed: Seed = 0
     """Seeds the heads, the order of the texts, dropout, and the held-out validation set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         unused = [n for n in _ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
-            raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
+            option = unused[0].replace("_", "-")
+            raise InputError(f"--freeze leaves nothing for --{option} to change; leave it out")
 
     @classmethod
     def of(cls, options: Any) -> "FinetuningConfig":

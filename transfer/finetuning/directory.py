@@ -6,12 +6,13 @@ The folder has the files of a pretraining's, and is written and resumed in the s
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import MODEL_FILES, WEIGHTS_FILE
-from mlstm_sentiment.files.storage import inside, step_folder, whole_folder
+from mlstm_sentiment.files.storage import inside, step_folder
+from mlstm_sentiment.files.writer import Kind, check_output
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.inference.tensors import model_digest, save_model, save_tensors
@@ -71,6 +72,7 @@ class FinetuningDirectory(RunDirectory):
     KEY = "model_digest"
     EXISTS = "continue with --resume, or name another --output"
     MODEL_FILES = MODEL_FILES + inside(FOLDER, CLASSIFIER_FILES)
+    RESULT: ClassVar[Kind] = "a transfer"
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -78,6 +80,11 @@ class FinetuningDirectory(RunDirectory):
         self.results = folder / "results.json"
         # The predicted classes of the texts of val and test: int64 [N], or [N, C] of 0 and 1.
         self.choices = folder / "choices.npz"
+
+    def check_own(self) -> None:
+        super().check_own()
+        for file in (self.results, self.choices):
+            check_output(file, self.RESULT)
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
         """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""
@@ -106,7 +113,7 @@ class FinetuningDirectory(RunDirectory):
             **self.origin,
         }
         head = replace(tuned, model_digest=model_digest(tuner.model))
-        with whole_folder(self.model, self.MODEL_FILES) as partial:
+        with self.replacing_model() as partial:
             save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
             save_head(partial / FOLDER, head)
 

@@ -41,8 +41,18 @@ class LearningEncoder:
         sequences: Sequence[np.ndarray],
         is_time_up: Callable[[], bool] | None = None,
     ) -> np.ndarray:
-        """Return float32 [N, F], without a gradient. Raises TimeIsUp once `is_time_up()`."""
-        return read_features(self.model, name, sequences, is_time_up)
+        """Return float32 [N, F], without a gradient, and show the progress under a name.
+
+        Raises TimeIsUp once `is_time_up()`.
+        """
+
+        def advance(tokens: int) -> None:
+            progress.advance(tokens)
+            if is_time_up is not None and is_time_up():
+                raise TimeIsUp
+
+        with ProgressBar(name, sum(map(len, sequences))) as progress:
+            return features_in_order(self.model, sequences, advance=advance)
 
 
 class FrozenEncoder:
@@ -67,26 +77,6 @@ class FrozenEncoder:
         if name not in self._cache:
             self._cache[name] = self._compute(name, sequences)
         return self._cache[name]
-
-
-def read_features(
-    model: LanguageModel,
-    name: str,
-    sequences: Sequence[np.ndarray],
-    is_time_up: Callable[[], bool] | None = None,
-) -> np.ndarray:
-    """Return float32 [N, F], without a gradient, and show the progress under a name.
-
-    Raises TimeIsUp once `is_time_up()`.
-    """
-
-    def advance(tokens: int) -> None:
-        progress.advance(tokens)
-        if is_time_up is not None and is_time_up():
-            raise TimeIsUp
-
-    with ProgressBar(name, sum(map(len, sequences))) as progress:
-        return features_in_order(model, sequences, advance=advance)
 
 
 def encode(sequences: Sequence[np.ndarray], model: LanguageModel, window: int) -> Tensor:

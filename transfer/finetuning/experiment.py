@@ -27,7 +27,7 @@ from ..regression import SPLITS
 from ..unit_auc import save_units
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
-from .encoder import FrozenEncoder, LearningEncoder, read_features
+from .encoder import FrozenEncoder, LearningEncoder
 from .heads import build_heads
 from .task import Task, make_task
 from .trainer import Finetuner
@@ -71,7 +71,7 @@ def run_finetuning(
             if not tuner.is_done:
                 return None
         results = {**describe(tuner, directory, sets, device), "model": source}
-        write_json(directory.results, results, "a transfer")
+        write_json(directory.results, results, directory.RESULT)
         return results
 
 
@@ -164,15 +164,16 @@ def describe(
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     parts = dict(zip(SPLITS, sets, strict=False))
+    encoder = LearningEncoder(best.model, tuner.config.window)
     features = {
-        name: read_features(best.model, name, list(map(best.encode, part.texts)))
+        name: encoder.features(name, list(map(best.encode, part.texts)))
         for name, part in parts.items()
         if name != "train"
     }
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
     save_units(directory.model / FOLDER, features["val"], parts["val"].labels, units)
-    write_atomically(directory.choices, lambda path: _save_arrays(path, choices), "a transfer")
+    write_atomically(directory.choices, lambda path: _save_arrays(path, choices), directory.RESULT)
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,

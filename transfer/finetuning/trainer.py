@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,13 +48,6 @@ class FinetuningProgress(Progress):
     head_loss: float = 0.0  # over the epoch's steps so far, summed
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
     lacks_evaluation: bool = False  # the epoch that ended with this step
-
-
-class Step(NamedTuple):
-    """The result of a learning step."""
-
-    loss: float  # of the heads
-    gradient_norm: float  # before clipping
 
 
 class Finetuner:
@@ -144,7 +137,7 @@ class Finetuner:
         yield
         self.progress.seconds += time.perf_counter() - begin
 
-    def step(self, rows: np.ndarray) -> Step:
+    def step(self, rows: np.ndarray) -> None:
         """Learn from the training texts of these indices.
 
         An epoch's last texts may be few and, since texts are sorted by length, the same each time.
@@ -159,16 +152,14 @@ class Finetuner:
             logits = self.heads.train()(features)  # [B, K, C]
         loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
         (loss * fraction).backward()
-        step = Step(loss.item(), self._update())
-        progress = self.progress
-        progress.head_loss += step.loss
-        progress.step += 1
-        return step
+        self._update()
+        self.progress.head_loss += loss.item()
+        self.progress.step += 1
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return head_loss(logits, labels)
 
-    def _update(self) -> float:
+    def _update(self) -> None:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         if not torch.isfinite(norm):
             raise InputError(
@@ -176,7 +167,6 @@ class Finetuner:
                 f"lower --head-lr than {self.config.head_lr:g}"
             )
         self.optimizer.step()
-        return norm.item()
 
     def conclude_epoch(self) -> Head | None:
         """Evaluate, add a row to the history; return the heads if no earlier epoch was as good."""

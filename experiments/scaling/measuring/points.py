@@ -11,7 +11,7 @@ from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig, TrainingPrecision
 from model.layers.language_model import build_model
 from training.parallel.distributed import TrainingDevice
-from training.parallel.exchange import MEGABYTE, ParallelConfig
+from training.parallel.exchange import ParallelConfig
 
 from .launch import Recipe
 
@@ -105,7 +105,7 @@ class Point:
             build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).per_gate_parameters().all
         )
         sizes = (FP32_BYTES * leaf.numel() for leaf in reversed(leaves))
-        return bucket_count(sizes, self.bucket_cap_mb * MEGABYTE)
+        return bucket_count(sizes, self.bucket_cap_mb * 2**20)
 
     def recipe(self, settings: Settings) -> Recipe:
         """Return the run that measures this point; its last blocks count."""

@@ -100,9 +100,10 @@ class Achievable:
     ):
         """inputs: whether each byte's input is multiplied, too, not looked up in a table."""
         self.shapes = _shapes(problem.shape, backward=backward, inputs=inputs)
-        self._on_tiles, self._dtype = runs_on_tiles(problem.w_mh), problem.shape.dtype
+        self.packs, self._dtype = runs_on_tiles(problem.w_mh), problem.shape.dtype
+        self.name = "Intel AMX" if self.packs else "AVX-512"
         work = {name: self._fastest(shape, choose) for name, shape in self.shapes.items()}
-        if self._on_tiles:
+        if self.packs:
             work["packing"] = _packing(problem, backward=backward)
         self._work = {name: CpuTimed(one) for name, one in work.items()}
 
@@ -124,17 +125,17 @@ class Achievable:
     @property
     def milliseconds_of_packing(self) -> float:
         """Of CPU time, at the median."""
-        return 1e3 * self._seconds("packing") if self._on_tiles else 0.0
+        return 1e3 * self._seconds("packing")
 
     def _repeated(self, shape: _Shape, deep: int) -> Work:
         M, N, K, times = shape
-        if self._on_tiles:
+        if self.packs:
             return RepeatedProduct((M, N, K), times, deep)
         return RepeatedOnVectors((M, N, K), times, deep, self._dtype)
 
     def _fastest(self, shape: _Shape, choose: Choose) -> Work:
-        pieces = PIECES if self._on_tiles else RepeatedOnVectors.PIECES
-        whole = blocks_of(shape.K) if self._on_tiles else shape.K
+        pieces = PIECES if self.packs else RepeatedOnVectors.PIECES
+        whole = blocks_of(shape.K) if self.packs else shape.K
         return choose([self._repeated(shape, deep) for deep in sorted({*pieces, whole})])
 
     def _seconds(self, name: str) -> float:
@@ -193,6 +194,7 @@ class Products:
             [
                 lambda: torch.mm(a, b, out=out),
                 lambda: torch.mm(a, b_rows, out=out),
+                *library_packed(a, b.t().contiguous()),
                 *([SummedProduct(a, b, a.dtype)] if self._takes_ours(a) else []),
             ]
         )
@@ -205,9 +207,8 @@ class Products:
         candidates: list[Work] = [
             lambda: torch.mm(a, w.t(), out=out),
             lambda: torch.mm(a, w_columns, out=out),
+            *library_packed(a, w),
         ]
-        if a.device.type == "cpu":
-            candidates += library_packed(a, w)
         if self._takes_ours(a):
             candidates.append(StreamedProduct(a, w))
         return self.choose(candidates)
@@ -215,12 +216,14 @@ class Products:
     def summed_product(self, a: Tensor, b: Tensor) -> Work:
         """Return a.T @ b, summed over all rows, either way round and from either layout."""
         out, transposed = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
-        a_columns = a.t().contiguous()
+        a_columns, b_columns = a.t().contiguous(), b.t().contiguous()
         return self.choose(
             [
                 lambda: torch.mm(a.t(), b, out=out),
                 lambda: torch.mm(b.t(), a, out=transposed),
                 lambda: torch.mm(a_columns, b, out=out),
+                *library_packed(a_columns, b_columns),
+                *library_packed(b_columns, a_columns),
                 *([SummedProduct(a.t(), b, a.dtype)] if self._takes_ours(a) else []),
             ]
         )
@@ -230,9 +233,14 @@ class Products:
 
 
 def library_packed(a: Tensor, w: Tensor) -> list[Work]:
-    """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present."""
+    """Return a @ w.T with w packed by oneDNN and by MKL: torch's private operators, if present.
+
+    On a CPU alone. a and w are contiguous: from a transposed view, oneDNN can take forever.
+    """
     candidates: list[Work] = []
     rows = a.shape[0]
+    if a.device.type != "cpu":
+        return candidates
     if hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         try:
             packed = torch.ops.mkldnn._reorder_linear_weight(w, rows)

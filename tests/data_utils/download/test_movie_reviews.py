@@ -6,6 +6,7 @@ import tarfile
 
 import pytest
 
+from data_utils.download import movie_reviews
 from data_utils.download.movie_reviews import MAX_REVIEW_BYTES, convert_movie_reviews
 from mlstm_sentiment.errors import InputError
 from tests.support.folders import contents
@@ -17,6 +18,11 @@ SUBSETS = {
     ("test", "neg"): 3,
     ("train", "unsup"): 4,
 }
+
+
+@pytest.fixture(autouse=True)
+def small_subsets(monkeypatch):
+    monkeypatch.setattr(movie_reviews, "SUBSETS", SUBSETS)
 
 
 def write_archive(path, extra=()):
@@ -40,7 +46,7 @@ def rows_of(path):
 
 
 def test_every_review_is_in_its_part(tmp_path):
-    counts = convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path, SUBSETS)
+    counts = convert_movie_reviews(write_archive(tmp_path / "a.tar.gz"), tmp_path)
     assert {path.name: count for path, count in counts.items()} == {
         "train.jsonl": 20,
         "fit.jsonl": 18,
@@ -66,7 +72,7 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
     evil = [("../outside.txt", b"x"), ("aclImdb/train/pos/../../../../9_9.txt", b"x")]
     evil += [(str(tmp_path / "absolute.txt"), b"x")]
     archive = write_archive(folder / "a.tar.gz", evil)
-    convert_movie_reviews(archive, folder, SUBSETS)
+    convert_movie_reviews(archive, folder)
     assert {path.suffix for path in contents(folder)} == {".gz", ".jsonl"}
     assert list(contents(tmp_path)) == [folder]
 
@@ -82,7 +88,7 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
 def test_another_archive_is_refused(tmp_path, extra, message):
     archive = write_archive(tmp_path / "a.tar.gz", [("aclImdb/test/pos/77_9.txt", extra)])
     with pytest.raises(InputError, match=message):
-        convert_movie_reviews(archive, tmp_path, SUBSETS)
+        convert_movie_reviews(archive, tmp_path)
     assert list(contents(tmp_path)) == [archive]
 
 
@@ -92,4 +98,4 @@ def test_a_damaged_archive_is_refused(tmp_path, damage):
     whole = archive.read_bytes()
     archive.write_bytes({"half": whole[: len(whole) // 2], "text": b"text", "empty": b""}[damage])
     with pytest.raises(InputError, match="damaged"):
-        convert_movie_reviews(archive, tmp_path, SUBSETS)
+        convert_movie_reviews(archive, tmp_path)

@@ -207,13 +207,12 @@ def test_an_input_that_changes_while_it_is_read_is_refused(
     assert meta["reading"]["records"] == len(texts)
 
 
-@pytest.mark.parametrize("tokenizer", ["bytes", "bpe"])
-def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, tokenizer):
+@pytest.mark.parametrize("settings", [{}, {"tokenizer": "bpe", "vocabulary_size": 320}])
+def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, settings):
     folder = tmp_path / "data"
     folder.mkdir()
     source = write_texts(folder / "in.jsonl", TEXTS)
     (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
-    settings = {"tokenizer": tokenizer, "vocabulary_size": 320}
     interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):

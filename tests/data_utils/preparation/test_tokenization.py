@@ -21,7 +21,7 @@ from data_utils.preparation.vocabulary import (
 )
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.text.tokenizer import TOKENIZER_FILE
+from mlstm_sentiment.text.tokenizer import SUBWORD_KINDS, TOKENIZER_FILE
 from tests.data_utils.preparation.interruptions import (
     change_unnoticed,
     interrupted_at,
@@ -36,8 +36,9 @@ TEXTS = [review.text for review in synthetic_reviews(300, seed=8)] + EXTRA
 
 
 def prepare_corpus(inputs, output, workers=1, tokenizer="bpe", size=330, sample=20_000, **settings):
-    vocabulary = {"tokenizer": tokenizer, "vocabulary_size": size, "tokenizer_sample": sample}
-    settings = {"split": (8, 1, 1), **vocabulary, **settings}
+    if tokenizer in SUBWORD_KINDS:
+        settings |= {"vocabulary_size": size, "tokenizer_sample": sample}
+    settings = {"split": (8, 1, 1), "tokenizer": tokenizer, **settings}
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 

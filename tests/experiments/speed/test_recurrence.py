@@ -32,6 +32,7 @@ from experiments.speed.benchmark.recurrence import (
 )
 from experiments.speed.benchmark.step import BACKWARD, PARTS, REST, spans_of
 from experiments.speed.benchmark.tiles import StreamedProduct, SummedProduct
+from experiments.speed.benchmark.vectors import has_vectors_for
 from model.kernels.weight_gradients import PRODUCT
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.kernels.compiled import KERNELS, skip_unless_it_runs
@@ -90,8 +91,13 @@ def test_the_unit_makes_every_product_and_no_other(backward, passes, inputs, mon
     assert all(rate > 0 for rate in (*unit.gigaflops().values(), unit.milliseconds_of_packing))
 
 
-def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch):
-    emulate_tiles(monkeypatch)
+@pytest.mark.parametrize(
+    ("simulate", "unit"), [(emulate_tiles, "Intel AMX"), (take_no_tiles, "AVX-512")]
+)
+def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch, simulate, unit):
+    simulate(monkeypatch)
+    if unit == "AVX-512" and not has_vectors_for(torch.empty(0, dtype=torch.bfloat16)):
+        pytest.skip("this processor has no AVX512-BF16")
     skipped = ("loop_2018", "reference", "nn_lstm")
     sizes = {"hidden_size": 33, "batch": 3, "window": 5, "embedding_size": 7}
     result = measure_recurrence(
@@ -101,6 +107,35 @@ def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch):
         low, high = result["ratio_ranges"][name]
         assert 0 < low <= result["ratios"][name] <= high
     assert {"h W_mh", "dW_h", "registers"} <= set(result["unit_gigaflops"])
+    assert ("packing_milliseconds" in result) is (unit == "Intel AMX")
+    assert result["unit"] == unit
+
+
+def test_libraries_are_tried_for_every_product_and_from_contiguous_factors(monkeypatch):
+    """On AMD's processors in fp32, oneDNN is faster than torch.mm."""
+
+    def packed(a, w):
+        assert a.is_contiguous()
+        assert w.is_contiguous()
+        return [packed]
+
+    monkeypatch.setattr(floor, "library_packed", packed)
+    candidates: list[list[object]] = []
+    floor.gemm_floor(small_problem(), choose=candidates.append)
+    assert [packed in products for products in candidates] == [True] * 9
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_every_candidate_multiplies_the_same(dtype):
+    a, b = (torch.randn(48, columns).to(dtype) for columns in (8, 32))
+    results = []
+    floor.Products(ours=False, choose=results.extend).summed_product(a, b)
+    floor.Products(ours=False, choose=results.extend).product(a.t().contiguous(), b)
+    expected = a.float().t() @ b.float()
+    for candidate in results:
+        result = candidate().float()
+        same = result if result.shape == expected.shape else result.t()
+        assert (same - expected).norm() <= 1e-2 * expected.norm()
 
 
 def test_a_replayed_lower_bound_keeps_its_tensors():
@@ -202,7 +237,7 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     assert ratios["to_loop_2018"] == pytest.approx(statistics.median(b / a for a, b in pairs))
     assert {"to_gemm_floor", "from_inputs_to_gemm_floor", "to_reference"} <= set(ratios)
     assert "to_library_floor" in ratios
-    for name in (*speeds, *ratios, result["implementation"]):
+    for name in (*speeds, *ratios, result["implementation"], result.get("unit", "")):
         assert name in process.stdout
 
 

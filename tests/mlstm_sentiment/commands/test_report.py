@@ -21,7 +21,7 @@ REVIEWS = list(synthetic_reviews(40, seed=4))
 
 @pytest.fixture
 def model(small_model, tmp_path):
-    folder = tmp_path / "m"
+    folder = tmp_path / "mine" / "model"
     save_model(folder, small_model, text_profile("openai"), {})
     give_classifier(folder, ("no", "yes"))
     return folder
@@ -70,6 +70,7 @@ def test_the_page_of_answers_is_that_of_the_texts(model, table, tmp_path, suffix
     assert pages[0].replace(written.name, table.name) == pages[1]
     assert "40 rows, text column" in again.read_text()
     assert "comments.csv: comma, UTF-8, 40 rows, text column" in whole.read_text()
+    assert "with the model mine." in whole.read_text()
     report(table, *options)
     assert (tmp_path / "report.html").read_text() == whole.read_text()
 

@@ -11,6 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -70,6 +71,9 @@ def serving(*options):
             yield Server(process, line, client)
         if process.returncode is None:
             process.kill()
+
+
+NEEDS_IPV6 = pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="needs IPv6")
 
 
 @pytest.fixture
@@ -188,9 +192,12 @@ def test_without_its_packages_it_says_how_to_install_them(monkeypatch, name):
     assert str(refusal.value) == f'serve needs {name}: pip install "mlstm-sentiment[serve]"'
 
 
-def test_without_a_token_for_a_container(plain_model):
-    with serving("--model", plain_model, "--host", "0.0.0.0", "--no-token") as server:
-        assert server.line == f"http://127.0.0.1:{server.port}/ (Ctrl-C ends it)\n"
+@pytest.mark.parametrize(
+    ("host", "named"), [("0.0.0.0", "127.0.0.1"), pytest.param("0::0", "[::1]", marks=NEEDS_IPV6)]
+)
+def test_without_a_token_for_a_container(plain_model, host, named):
+    with serving("--model", plain_model, "--host", host, "--no-token") as server:
+        assert server.line == f"http://{named}:{server.port}/ (Ctrl-C ends it)\n"
         for host, status in (("sentiment:80", 200), ("evil.example", 403)):
             assert server.client.get("/", headers={"Host": host}).status_code == status
         assert server.end() == (0, "")

@@ -49,7 +49,7 @@ def test_every_command_shows_the_same_unit_of_the_default():
     one_hot = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
     no_words = [""] * H
     features = center + 0.1 * spread * one_hot
-    moved = own.decide(features, no_words) - own.decide(center[None], [""])
+    moved = own.answer(features, no_words).scores - own.answer(center[None], [""]).scores
     unit = int(np.abs(moved).argmax())
     assert (own.neuron, own.polarity) == (unit, np.sign(moved[unit]))
     page = demo_page(loaded, own, "Title")

@@ -106,7 +106,7 @@ def test_a_new_kind_of_step_needs_one_class(tmp_path, monkeypatch):
     head = Head(classes=("no", "yes"), steps=steps, model_digest="digest")
     save_head(tmp_path, head)
     loaded = load_head(tmp_path, 3)
-    assert loaded.decide(np.array([[1, 2, -5]], np.float32)) == [4]
+    assert loaded.answer(np.array([[1, 2, -5]], np.float32)).scores == [4]
 
 
 def test_probabilities_are_the_logistic_of_the_odds(saved):
@@ -186,7 +186,7 @@ def test_the_words_move_the_log_odds_of_five_stars_to_one():
     odds = 0.5 * positive_log_odds(moved, (0, 0, 0.5, 1, 1)) + 0.25
     np.testing.assert_allclose(answer.scores, odds, rtol=1e-6)
     with pytest.raises(InputError, match="uses the words of the texts"):
-        head.decide(features)
+        head.answer(features)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_head_for_another_number_of_units_is_refused(saved):
     with pytest.raises(InputError, match="takes 3 units; the model has 4"):
         load_head(saved[0], hidden_size=4)
     with pytest.raises(InputError, match="4 features; the head takes 3"):
-        saved[1].decide(np.zeros((1, 4), np.float32))
+        saved[1].answer(np.zeros((1, 4), np.float32))
 
 
 def test_weights_that_are_damaged_are_refused(tmp_path):

@@ -228,7 +228,7 @@ def test_it_works_in_a_pipeline_and_can_be_calibrated(folder):
 def test_it_has_a_useful_repr_and_shows_progress(folder, capfd, monkeypatch):
     classifier = SentimentClassifier(folder, show_progress=True)
     assert repr(classifier) == f"SentimentClassifier({str(folder)!r})"
-    monkeypatch.setitem(progress.ProgressBar.__init__.__kwdefaults__, "line_seconds", 0.0)
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
     classifier.predict(["good"] * 200)
     assert "classify:" in capfd.readouterr().err
     shown = repr(classifier)

@@ -58,7 +58,7 @@ def report_of(classifier, rows, by=None, source="comments.csv"):
     model = TableModel(by, lambda: ["comment"])
     for row in rows:
         model.add(row)
-    summary = Summary(classifier.fitted, by, model=model)
+    summary = Summary(classifier.fitted, model, by)
     key = KeyChooser("comment")
     key.keys = key.requested
     read = SimpleNamespace(key=key, about="comma, UTF-8", source=Source(source))
@@ -127,7 +127,7 @@ def test_neutral_texts_have_a_share_of_their_own(classifier):
         for row in drawn(200)
     ]
     _, page = report_of(classifier, rows)
-    counts = Summary(fitted)
+    counts = Summary(fitted, TableModel())
     for row in rows:
         counts.add(row)
     assert counts.total["neutral"] > 0 == counts.total["unsure"]

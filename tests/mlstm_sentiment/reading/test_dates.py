@@ -2,6 +2,8 @@
 
 import datetime
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -31,6 +33,17 @@ def month_in(dates, cell):
 @pytest.mark.parametrize("cell", PLAIN)
 def test_dates_in_which_nothing_is_open(cell):
     assert set(_readings_of(cell)[:3]) == {datetime.date(2024, 3, 5)}
+
+
+def test_threads_that_read_dates_lose_no_format():
+    uncached, interval = _readings_of.__wrapped__, sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(uncached, PLAIN * 50))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(map(any, map(uncached, PLAIN)))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ import os
 import re
 import sys
 import threading
+import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -121,6 +123,19 @@ def test_the_oldest_dumps_have_single_quotes(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("{'reviewText': \"It's fine\", 'overall': 5.0, 'helpful': [0, 1]}\n" * 2)
     assert texts_of(path)[0] == ["It's fine"] * 2
+
+
+def test_threads_that_read_leave_the_filters_of_warnings_as_they_were(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("{'text': 'fine'}\n" * 20)
+    before, interval = list(warnings.filters), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(texts_of, [path] * 40))
+    finally:
+        sys.setswitchinterval(interval)
+    assert warnings.filters == before
 
 
 @pytest.mark.parametrize(
@@ -380,7 +395,7 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
     ("source", "message"),
     [
         *((name, f"{name}: no such file") for name in ("nowhere", "nowhere.doc", "nowhere.csv")),
-        ("b.jsonl", "is a folder"),
+        ("b.jsonl", "is a folder; name the files in it, one at a time, such as b.jsonl/c.csv$"),
         ("http://x.y/a.csv", r"^http://x\.y/a\.csv: a URL.*download it first"),
         (Path("https://x.y/a.csv"), r"^https://x\.y/a\.csv: a URL.*download it first"),
         ("file:///a%20b.csv", r"file:///a%20b\.csv: give the path alone: /a b\.csv"),
@@ -389,6 +404,8 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
 def test_what_is_no_file_is_refused(tmp_path, monkeypatch, source, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "b.jsonl").mkdir()
+    for name in (".mlstm_sentiment.jsonl", "c.csv"):
+        (tmp_path / "b.jsonl" / name).write_text("text\n")
     with pytest.raises(InputError, match=message):
         list(read_records(as_input(source), strict=True))
 

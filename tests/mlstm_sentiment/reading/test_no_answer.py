@@ -11,7 +11,7 @@ OPINIONS = ["The lid broke after a week.", "Nothing works.", "No good", "total w
             "ok", "5/5", "meh", "None of my guests liked it", "good", "average", "!"]  # fmt: skip
 
 
-EMPTY = [None, "", " \n\u3000" * 50, "<br />", "<p> </p>"]
+EMPTY = [None, "", " \n\u3000" * 50, "<br />", "<p> </p>", "&nbsp;", "<p>&nbsp;&#160;</p>"]
 NOTHING = ["nothing", "Nothing really", "Don\u2019t know"]
 NO = ["No.", "not really", "Yes"]
 ALL = (None, "", "Review", QUESTION)

@@ -3,14 +3,18 @@
 import time
 from contextlib import redirect_stderr
 
+from mlstm_sentiment.reading import progress
 from mlstm_sentiment.reading.inputs import Position
 from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.reading.records import read_records
+from mlstm_sentiment.reading.rows import Rows
+from mlstm_sentiment.reading.source import Source
 from tests.support.terminal import Terminal
 
 
-def test_without_a_terminal_progress_is_an_occasional_line(capsys):
-    with ProgressBar("classify", 1000, line_seconds=0.05) as bar:
+def test_without_a_terminal_progress_is_an_occasional_line(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
+    with ProgressBar("classify", 1000) as bar:
         for _ in range(3):
             time.sleep(0.06)
             bar.note("7 rows/s")
@@ -46,8 +50,9 @@ def test_a_bar_may_wait_until_its_part_turns_out_to_be_long():
         assert ("100%|" in terminal.getvalue()) == is_drawn
 
 
-def test_what_was_done_before_counts_and_steps_are_not_bytes(capsys):
-    with ProgressBar("learn", 2000, unit=" steps", done=1500, line_seconds=0.05) as bar:
+def test_what_was_done_before_counts_and_steps_are_not_bytes(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.05)
+    with ProgressBar("learn", 2000, unit=" steps", done=1500) as bar:
         for _ in range(2):
             time.sleep(0.06)
             bar.advance(100)
@@ -63,3 +68,12 @@ def test_the_fraction_read_follows_the_readers_position(tmp_path):
     assert 0 < position.fraction < 0.9
     assert len(list(records)) == 99_999
     assert position.fraction == 1
+
+
+def test_the_check_of_a_file_shows_its_progress_only_on_request(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_LINE_SECONDS", 0.0)
+    (tmp_path / "texts.txt").write_text("good\n" * 10)
+    Rows(Source(tmp_path / "texts.txt"))
+    assert capsys.readouterr().err == ""
+    Rows(Source(tmp_path / "texts.txt"), show_progress=True)
+    assert "check: 100% 10/10" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import re
+import tracemalloc
 import zipfile
 
 import openpyxl
@@ -315,3 +316,19 @@ def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog)
     book.save(tmp_path / "a.xlsx")
     with pytest.raises(InputError, match="'Responses' and 'Others' hold different tables"):
         list(read_records(tmp_path / "a.xlsx", strict=True))
+
+
+@pytest.mark.parametrize("place", ["XFD20", "B160000"])
+def test_cells_up_to_a_formatted_empty_one_take_no_memory(tmp_path, place):
+    book = openpyxl.Workbook()
+    for cell in ("text", "It boils quickly."):
+        book.active.append([cell])
+    book.active[place].font = openpyxl.styles.Font(bold=True)
+    book.save(tmp_path / "a.xlsx")
+    tracemalloc.start()
+    try:
+        rows = list(read_records(tmp_path / "a.xlsx", strict=True))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+    assert rows == [{"text": "It boils quickly."}]

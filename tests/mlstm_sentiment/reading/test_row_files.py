@@ -12,6 +12,7 @@ import pandas
 import pytest
 
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading.inputs import TableOptions
 from mlstm_sentiment.reading.records import Record, read_records
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import KeyChooser
@@ -96,9 +97,9 @@ GERMAN = (
 )
 
 
-def classified_as(path, sink):
+def classified_as(path, sink, encoding=None):
     """Write the rows of a table with a label, as classify does."""
-    source = Source(path)
+    source = Source(path, table=TableOptions(encoding=encoding))
     rows, key = list(source.records()), KeyChooser(None)
     for row in rows:
         key.value(row)
@@ -110,10 +111,17 @@ def classified_as(path, sink):
         output.write(rows)
 
 
-@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
-def test_csv_is_written_as_the_input_is(tmp_path, codec):
+@pytest.mark.parametrize(
+    ("codec", "named"),
+    [
+        *[(codec, None) for codec in ("utf-8", "utf-8-sig", "cp1252", "utf-16")],
+        *[("utf-8-sig", "utf_8_sig"), ("utf-8-sig", "UTF-8-SIG"), ("utf-8", "U8")],
+        *[("utf-16", "utf16"), ("utf-16", "utf_16"), ("utf-16", "UTF-16"), ("utf-32", "UTF_32")],
+    ],
+)
+def test_csv_is_written_as_the_input_is(tmp_path, codec, named):
     (tmp_path / "a.csv").write_bytes(GERMAN.encode(codec))
-    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv"))
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv"), named)
     lines = [f"{line};positive" for line in GERMAN.splitlines()]
     lines[0] = lines[0].replace("positive", "label")
     assert (tmp_path / "out.csv").read_bytes() == ("\n".join(lines) + "\n").encode(codec)

@@ -195,9 +195,10 @@ def test_a_delimiter_that_cannot_be_one_is_refused(asked):
         TableOptions(delimiter=asked)
 
 
-@pytest.mark.parametrize("sign", [";", ",", "\t"])
-def test_the_note_for_excel_names_the_delimiter(sign):
-    text = f"sep={sign}\r\ntext{sign}label\r\ngood{sign}1\r\n"
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("sign", [";", ",", "\t", "^"])
+def test_the_note_for_excel_names_the_delimiter(sign, mark):
+    text = f"{mark}sep={sign}\r\ntext{sign}label\r\ngood{sign}1\r\n"
     assert rows_of(text) == [{"text": "good", "label": "1"}]
 
 

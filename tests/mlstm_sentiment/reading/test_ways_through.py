@@ -2,10 +2,12 @@
 
 import json
 import zipfile
+from contextlib import nullcontext
 
 import pytest
 
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.reading import records
 from mlstm_sentiment.reading.rows import Rows
 from mlstm_sentiment.reading.source import Source
 
@@ -35,6 +37,30 @@ def test_json_in_any_layout(tmp_path, content, key):
     one = json.dumps(NESTED[0], indent=1)
     (tmp_path / "one.json").write_text(one)
     assert list(Source(tmp_path / "one.json", key).read_texts()) == TEXTS[:1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"tags": ["x", 1], "reviews": NESTED}, ""),
+        ({"tags": [], "data": {"pages": [[1]], "reviews": NESTED, "next": {}}}, ""),
+        ({"reviews": NESTED, "meta": {"sources": [{"url": "x"}]}}, ""),
+        ({"reviews": NESTED, "old": NESTED}, "has two arrays of objects; keep one"),
+    ],
+)
+def test_an_object_that_is_longer_than_a_record_is_read_like_a_short_one(
+    tmp_path, monkeypatch, content, message
+):
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(content))
+    short = list(Source(path).records())
+    monkeypatch.setattr(records, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(records, "_PIECE", 64)
+    with pytest.raises(InputError, match=message) if message else nullcontext():
+        assert list(Source(path).records()) == short
+    path.write_text(path.read_text() + json.dumps(NESTED[0]))
+    with pytest.raises(InputError, match=message or "something after the object"):
+        list(Source(path).records())
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.csv.zip"])

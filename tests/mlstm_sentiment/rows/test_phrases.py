@@ -2,10 +2,12 @@
 
 import math
 import re
+import time
 
 import numpy as np
 import pytest
 
+from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.rows.phrases import _ERROR_RATE, LEAST_TEXTS, Phrases
 
 FILLER = [f"{a}{b}{c}" for a in "bdfgk" for b in ("ra", "lo", "mi", "tu") for c in ("ven", "sor")]
@@ -74,6 +76,14 @@ def test_overlapping_phrases_are_folded_into_one():
     assert phrase.name == "did not work"
     assert comparison.differing == 1 + len(phrase.folded)
     assert {("work", phrase.chosen), ("pump", phrase.chosen)} < set(phrase.folded)
+
+
+def test_the_time_for_combining_characters_grows_with_their_number():
+    """As phrases, and as the name of a group."""
+    text, began = "a" + "\u0301\u0316" * 30_000, time.process_time()
+    Phrases([text])
+    TableModel("product").group_key(text)
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

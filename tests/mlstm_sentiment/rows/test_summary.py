@@ -9,8 +9,10 @@ from scipy.stats import binomtest
 
 from mlstm_sentiment.head.answers import NO_ANSWER, word_of
 from mlstm_sentiment.head.steps import Neutral
+from mlstm_sentiment.reading import table_model
+from mlstm_sentiment.reading.table_model import OTHER_GROUPS, TableModel
 from mlstm_sentiment.rows import summary as summaries
-from mlstm_sentiment.rows.summary import _OTHER_GROUPS, SHOWN_GROUPS, Summary, Tally
+from mlstm_sentiment.rows.summary import SHOWN_GROUPS, Summary, Tally
 from tests.support.heads import regression, star_head
 
 TWO = regression(np.zeros(2))
@@ -20,8 +22,19 @@ def row(label, unsure=False, unfamiliar=False, **more):
     return {"label": label, "unsure": unsure, "unfamiliar": unfamiliar, **more}
 
 
+def counting(fitted, by=None, rows=(), **options):
+    """A summary whose table has these rows, to which others may be added."""
+    model = TableModel(by)
+    summary = Summary(fitted, model, by, **options)
+    for each in rows:
+        model.add(each)
+    for each in rows:
+        summary.add(each)
+    return summary
+
+
 def test_every_row_is_counted_once():
-    summary = Summary(TWO, "product")
+    summary = counting(TWO, "product")
     rows = [
         *[row("positive", product="a")] * 5,
         *[row("negative", product="b")] * 2,
@@ -54,15 +67,16 @@ THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
     ("summary", "rows", "line"),
     [
         # A column of the input may be named labels.
-        (Summary(TWO), [row("positive", labels="bug, ui"), row(NO_ANSWER, labels=[])],
+        (counting(TWO), [row("positive", labels="bug, ui"), row(NO_ANSWER, labels=[])],
          "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 unfamiliar, 1 no answer"),
-        (Summary(STARS), [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")],
+        (counting(STARS),
+         [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")],
          "1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), 0 unfamiliar, "
          "0 no answer"),
-        (Summary(STARS, sides=True),
+        (counting(STARS, sides=True),
          [row("negative", True, sides=True), row("positive", False, True, sides=True)],
          "1 positive (50 %), 1 negative (50 %), 0 no answer; two sides only, as asked"),
-        (Summary(THREE), [row("2", None, None)],
+        (counting(THREE), [row("2", None, None)],
          "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer"),
     ],
 )  # fmt: skip
@@ -73,7 +87,7 @@ def test_the_line_has_the_answers_of_its_kind(summary, rows, line):
 
 
 def test_several_labels_are_counted_together():
-    summary = Summary(replace(THREE, several_labels=True))
+    summary = counting(replace(THREE, several_labels=True))
     for labels in (["1", "3"], []):
         summary.add({"labels": labels, "unfamiliar": None})
     assert summary.total["1, 3"] == summary.total["no label"] == 1
@@ -94,27 +108,29 @@ def test_the_first_that_holds_is_the_answer(flags, word):
 
 
 def test_small_groups_are_added_up():
-    summary = Summary(TWO, "id")
+    summary = counting(TWO, "id")
     for number in range(3000):
         summary.add(row("positive", id=number))
     for _ in range(2):
         summary.add(row("negative", id="x\x1b[31m" + "y" * 100))
     shown = summary.largest_groups()
-    assert list(shown)[-1] == _OTHER_GROUPS
+    assert list(shown)[-1] == OTHER_GROUPS
     assert sum(tally.total() for tally in shown.values()) == 3002
     assert next(iter(shown)).endswith("y")  # the largest, although it came last
     assert "\x1b" not in "".join(summary.lines())
 
 
 def test_more_groups_than_are_counted_are_reported(monkeypatch):
-    monkeypatch.setattr(summaries, "_MOST_GROUPS", 3)
-    summary = Summary(TWO, "id")
+    for module in (table_model, summaries):
+        monkeypatch.setattr(module, "MOST_GROUPS", 3)
+    summary = counting(TWO, "id")
     for number in range(3):
         summary.add(row("positive", id=number))
     assert not summary.limit_note
     summary.add(row("positive", id=3))
     assert summary.lines()[-1] == "Only the first 3 groups are counted separately."
-    assert summary.groups[_OTHER_GROUPS].total() == 1
+    assert summary.groups[OTHER_GROUPS].total() == 1
+    assert len(summary.model._names) == 4  # with that of the empty cells
 
 
 @pytest.mark.parametrize(("count", "right"), [(10, 7), (500, 500), (3, 0), (0, 0)])
@@ -130,28 +146,28 @@ def test_intervals_are_wilsons(count, right):
 
 
 def test_dates_are_grouped_by_month():
-    summary = Summary(TWO, "when")
-    for when in ("2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00", math.nan):
-        summary.add(row("positive", when=when))
-    assert {name: tally.total() for name, tally in summary.largest_groups().items()} == {
-        "(none)": 2,
-        "2024-02": 1,
-        "2024-03": 3,
-    }
-    summary = Summary(TWO, "when")
-    summary.add(row("positive", when="3/4/2024"))  # of which month is not known
+    cells = ["2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00", math.nan, "soon"]
+    cells += ["2024-01-07"] * 6
+    summary = counting(TWO, "when", [row("positive", when=when) for when in cells])
+    sizes = [("(none)", 2), ("2024-01", 6), ("2024-02", 1), ("2024-03", 3), ("soon", 1)]
+    assert [(name, tally.total()) for name, tally in summary.largest_groups().items()] == sizes
+    summary = counting(TWO, "when", [row("positive", when="3/4/2024")])  # which month is not known
     assert list(summary.groups) == ["2024-03"]
     assert "taken as March 4" in summary.lines()[-1]
-    summary.add(row("positive", when="25/4/2024"))  # shows it, for the row above, too
+    later = row("positive", when="25/4/2024")  # shows it, for the row above, too
+    summary.model.add(later)
+    summary.add(later)
     assert list(summary.groups) == ["2024-04"]
     assert len(summary.lines()) == 3
 
 
 @pytest.mark.parametrize("growth", [0, 1])
 def test_of_many_months_the_largest_are_shown_in_their_order(growth):
-    summary = Summary(TWO, "when")
     months = [f"{2022 + n // 12}-{1 + n % 12:02}" for n in range(SHOWN_GROUPS + 10)]
-    for number, month in enumerate(months):
-        for _ in range(1 + growth * number):
-            summary.add(row("positive", when=f"{month}-05"))
-    assert list(summary.largest_groups()) == [*months[10:], _OTHER_GROUPS]
+    rows = [
+        row("positive", when=f"{month}-05")
+        for number, month in enumerate(months)
+        for _ in range(1 + growth * number)
+    ]
+    summary = counting(TWO, "when", rows)
+    assert list(summary.largest_groups()) == [*months[10:], OTHER_GROUPS]

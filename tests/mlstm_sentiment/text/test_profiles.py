@@ -17,6 +17,7 @@ from mlstm_sentiment.text.profiles import (
     _without_accents,
     checked_texts,
     has_unreadable_reference,
+    normalized,
     text_profile,
 )
 
@@ -115,6 +116,13 @@ def test_tags_are_found_as_by_the_pattern_of_the_paper(text):
 def test_accents_go_as_from_a_text_decomposed_whole(text):
     decomposed = unicodedata.normalize("NFKD", text)
     assert _without_accents(text) == "".join(filterfalse(unicodedata.combining, decomposed))
+
+
+@given(st.text(max_size=99))
+def test_a_text_is_composed_in_parts_as_at_once(text):
+    text = f"{text} {text}\n{text}"
+    for form in ("NFC", "NFKC"):
+        assert normalized(form, text) == unicodedata.normalize(form, text)
 
 
 @pytest.mark.parametrize("name", _TEXT_PROFILES)

@@ -1,10 +1,12 @@
 """Which implementation computes a model."""
 
 import pytest
+import torch
 
 from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.profiles import text_profile
+from model.inference import loading
 from model.inference.loading import load_text_model
 from model.inference.weights import LoadedModel, save_model
 from model.layers.config import ModelConfig
@@ -20,8 +22,12 @@ def folder(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("precision", ["exact", "fast", "fp32", "bf16"])
-@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
-def test_the_engine_computes_what_it_can(folder, device, precision):
+@pytest.mark.parametrize(("device", "fast"), [("cpu", True), ("cpu:0", False)])
+def test_the_engine_computes_what_it_can(folder, device, precision, fast, monkeypatch, caplog):
+    """fast: whether the device multiplies bf16 fast."""
+    monkeypatch.setattr(
+        loading, "multiplies_fast", lambda dtype, device: fast or dtype == torch.float32
+    )
     is_mlstm = "mlstm" in folder.name
     if precision == "fast" and not is_mlstm:
         with pytest.raises(InputError, match="precision fast is not for this model"):
@@ -30,6 +36,7 @@ def test_the_engine_computes_what_it_can(folder, device, precision):
     loaded = load_text_model(folder, device=device, precision=precision)
     is_for_engine = is_mlstm and precision in ("exact", "fast")
     assert isinstance(loaded, Engine if is_for_engine else LoadedModel)
+    assert ("fp32 is faster" in caplog.text) is (precision == "bf16" and not fast)
     if not is_for_engine:
         with pytest.raises(InputError, match=r"threads 2: .* PyTorch does not compute"):
             load_text_model(folder, device=device, precision=precision, threads=2)

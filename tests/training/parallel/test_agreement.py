@@ -51,7 +51,7 @@ def among(rank, *others):
 )
 @pytest.mark.parametrize("rank", [0, 2])
 def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
-    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
+    monkeypatch.setattr(precision, "multiplies_fast", lambda dtype, device: own)
     assert agreed_precision(among(rank, *others), "auto") == expected
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
     unlike = len({own, *others}) > 1
@@ -62,7 +62,7 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 @pytest.mark.parametrize("other", list(product([True, False], repeat=2)))
 def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monkeypatch, own, other):
     is_fast, on_tiles = own
-    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: is_fast)
+    monkeypatch.setattr(precision, "multiplies_fast", lambda dtype, device: is_fast)
     monkeypatch.setattr(library, "runs_on_tiles", lambda matrix: on_tiles)
     alike = is_fast and other[0] and on_tiles == other[1]
     expected = torch.bfloat16 if alike else torch.float32

@@ -176,14 +176,8 @@ def of_two_states(world):
     ],
 )
 def test_ranks_that_openmp_binds_to_the_same_cores_are_reported_once(cores, warnings, caplog):
-    store = dist.HashStore()
-    with ThreadPoolExecutor(len(cores)) as ranks:
-        list(
-            ranks.map(
-                lambda rank: joining._compare_cores(store, rank, len(cores), cores[rank]),
-                range(len(cores)),
-            )
-        )
+    for rank in range(len(cores)):
+        joining._compare_cores(rank, ["here"] * len(cores), cores)
     named = [re.search(r"ranks [0-9, ]* to", line).group() for line in caplog.messages]
     assert sorted(named) == warnings
 
@@ -196,14 +190,12 @@ def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for name, value in ({"LOCAL_WORLD_SIZE": "2"} | said).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(joining, "core_numbers", lambda: set(range(6)))
     monkeypatch.setattr(joining, "quota", lambda: inf)
     monkeypatch.setattr(joining, "owns_process", lambda: True)
     chosen = []
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
-    store = dist.HashStore()
-    with ThreadPoolExecutor(2) as ranks:
-        list(ranks.map(lambda rank: joining._share_cores(store, rank, 2), range(2)))
+    for rank in range(2):
+        joining._share_cores(rank, [("here", 0b111111)] * 2)
     assert chosen == ([threads] * 2 if threads == 3 else [])
 
 

@@ -55,10 +55,10 @@ def test_classes_that_do_not_exclude_each_other(classes):
     probabilities = tuned.probabilities(FEATURES)
     np.testing.assert_allclose(probabilities, expected, atol=1e-6)
     np.testing.assert_allclose(
-        tuned.decide(FEATURES), np.log(expected / (1 - expected)), rtol=1e-4, atol=1e-5
+        tuned.answer(FEATURES).scores, np.log(expected / (1 - expected)), rtol=1e-4, atol=1e-5
     )
     assert (tuned.choose(probabilities) == (expected > [0.4, 0.5, 0.6][: len(classes)])).all()
-    assert np.isfinite(tuned.decide(FEATURES * 1e6)).all()  # certain ones, too
+    assert np.isfinite(tuned.answer(FEATURES * 1e6).scores).all()  # certain ones, too
     assert tuned.several_labels
     assert not tuned.is_binary
 
