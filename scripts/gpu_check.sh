@@ -77,7 +77,7 @@ recurrence() {
     local most=$1 name=$2 size=$3
     shift 3
     check "$most" "$name" "$python" scripts/benchmark.py recurrence --hidden-size "$size" \
-        --batch 256 --window 256 --output "$work/$name.json" "$@"
+        --batch "${batch:-256}" --window 256 --output "$work/$name.json" "$@"
 }
 
 training() {
@@ -102,8 +102,8 @@ recurrence 45 inference_4096 4096 --dtype bf16 --inference \
 for size in 1024 512 2048 256; do
     recurrence 45 "bf16_$size" "$size" --dtype bf16 --skip loop_2018 reference
 done
-# Sizes for which torch takes cuDNN's persistent LSTM; the second --batch counts.
-recurrence 45 persistent_1024 1024 --dtype fp16 --embedding-size 128 --batch 128 \
+# Sizes for which torch takes cuDNN's persistent LSTM.
+batch=128 recurrence 45 persistent_1024 1024 --dtype fp16 --embedding-size 128 \
     --skip loop_2018 reference
 recurrence 90 compile_4096 4096 --dtype bf16 --peer compile \
     --skip loop_2018 reference nn_lstm

@@ -86,8 +86,8 @@ def spike_bits(bits: float, recent: Sequence[float], characters: int) -> float |
 def worth(rows: Sequence[Mapping[str, Any]], baselines: Baselines) -> str:
     """Return in words what a run is worth whose model beats unigrams; rows: of its metrics.
 
-    The trend compares the last evaluation with the last one in the first nine tenths of the run;
-    without a valid split, the training losses of rows.
+    The trend compares the last evaluation with the last one in the first nine tenths of the run,
+    which may be long before; without a valid split, the training losses of rows.
     """
     kind = next((kind for kind in ("valid", "train") if any(_KEY[kind] in row for row in rows)), "")
     scores = [(row["step"], row[_KEY[kind]]) for row in rows if kind and _KEY[kind] in row]
@@ -96,13 +96,14 @@ def worth(rows: Sequence[Mapping[str, Any]], baselines: Baselines) -> str:
     last, bits = scores[-1]
     best_step, best = min(scores, key=lambda score: score[1])
     text = f"better than unigrams by {baselines.unigrams - best:.4f} bits a character"
-    before = [score for step, score in scores if step <= 0.9 * last]
+    before = [score for score in scores if score[0] <= 0.9 * last]
     if not before:
         return f"{text}; too few evaluations for a trend"
-    change = bits - before[-1]
-    of_change = f"{abs(change):.4f} {kind} bits over the last tenth"
+    since, was = before[-1]
+    change = bits - was
+    of_change = f"{abs(change):.4f} {kind} bits from step {since:,} to {last:,}"
     if change < -_LEVEL_BITS:
-        return f"{text}; still falling: {of_change}; train longer"
+        return f"{text}; still falling: {of_change}"
     if change > _LEVEL_BITS:
         return f"{text}; rising: {of_change}; the lowest was at step {best_step:,}"
     return f"{text}; level: {of_change}"

@@ -13,26 +13,32 @@ def percent(row: Accuracy, key: str = "test_accuracy") -> str:
     return f"{100 * row[key]:.1f} %"
 
 
-def is_above(row: Accuracy, *baselines: Accuracy) -> bool:
-    """Return whether an accuracy's 95 % interval is above the accuracies of all baselines."""
-    return bool(row["test_interval"][0] > max(row["test_accuracy"] for row in baselines))
+def is_above(row: Accuracy, other: Accuracy) -> bool:
+    """Return whether an accuracy's 95 % interval is above another accuracy."""
+    return bool(row["test_interval"][0] > other["test_accuracy"])
+
+
+def not_beaten(row: Accuracy, baselines: Mapping[str, Accuracy]) -> str:
+    """Return which baseline an accuracy is not above, in words; nothing if it is above both."""
+    names = {"untrained": "an untrained model", "majority": "the majority class"}
+    return next((words for key, words in names.items() if not is_above(row, baselines[key])), "")
 
 
 def summarize(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the results of `run_transfer` mean, a sentence or two at a time."""
     baselines, provenance = results["baselines"], results["model"]["provenance"]
     untrained, tfidf = baselines["untrained"], baselines["tfidf"]
-    if is_above(results, untrained, baselines["majority"]):
+    if rival := not_beaten(results, baselines):
+        yield (
+            f"No better than {rival}: {percent(results)}, an untrained model "
+            f"{percent(untrained)}, the majority class {percent(baselines['majority'])}."
+        )
+    else:
         yield (
             f"Learnt: training raised the accuracy of the features from {percent(untrained)} "
             f"(untrained) to {percent(results)}."
         )
-    else:
-        yield (
-            f"This model does not know the label yet: {percent(results)}, an untrained one "
-            f"{percent(untrained)}, the majority class {percent(baselines['majority'])}."
-        )
-    if tfidf["test_accuracy"] > results["test_accuracy"]:
+    if is_above(tfidf, results):
         yield (
             f"TF-IDF is ahead ({percent(tfidf)}) where single words give the label away: it counts "
             "words, the model has to find them in the letters."

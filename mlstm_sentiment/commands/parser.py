@@ -123,6 +123,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
         self.other_names: Mapping[str, str] = {}
+        self.given = set[str]()  # options of one value that the command line has
         self._sections: dict[str, Any] = {}
 
     @property
@@ -150,6 +151,8 @@ class Parser(argparse.ArgumentParser):
             instead = self.other_names.get(name.rpartition(".")[2].lstrip("-").lower())
             return f"; use {instead}" if instead else suggestion(name, self.names)
         option, value = "--input", unknown[0]
+        if option in self.given:
+            return f"; {option} takes one file at a time"
         if option not in self.names or not os.path.exists(value):
             option = next((name for name in ("--text", "--prompt") if name in self.names), "")
             value = " ".join(takewhile(lambda word: not word.startswith("-"), unknown))
@@ -157,6 +160,17 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; see {self.prog} --help")
+
+
+class _Once(argparse.Action):
+    """Keeps the value of an option that may be given once."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Keep the value."""
+        if option in parser.given:
+            parser.error(f"argument {option}: given twice; it takes one value at a time")
+        parser.given.add(option)
+        setattr(namespace, self.dest, values)
 
 
 class _Extend(argparse.Action):
@@ -247,6 +261,8 @@ class _Place:
             details["action"] = _Extend
             if self.default == ():
                 details["nargs"] = "+" if takes_words else 1
+        if not takes_none:  # else it overrides a config, as a script may whose caller does, too
+            details.setdefault("action", _Once)
         if required:
             details["required"] = True
         section = parser.section(self.section, self.about)
@@ -395,7 +411,7 @@ def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:
     return read
 
 
-class _WordOrSeveral(argparse.Action):
+class _WordOrSeveral(_Once):
     """Keeps one word as it is, and several values as a tuple."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
@@ -404,4 +420,4 @@ class _WordOrSeveral(argparse.Action):
             parser.error(
                 f"argument {option}: {' '.join(map(str, values))}: give one word or numbers"
             )
-        setattr(namespace, self.dest, values[0] if alone else tuple(values))
+        super().__call__(parser, namespace, values[0] if alone else tuple(values), option)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by
+from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
+from ..reading.records import Record
 from ..reading.row_files import value_of
 from ..reading.rows import InputRow, OwnNames, Rows
 from ..reading.source import STREAM, Source
@@ -71,7 +72,7 @@ def run(options: Options) -> None:
         write_report(options.output, answered, rows, classifier, answered.summary, answered.names)
 
 
-def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[dict[str, Any]], Summary]":
+def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":
     """Return rows that have their answers, with their values, and what counts them meanwhile."""
     from ..rows.summary import Summary
 
@@ -81,9 +82,9 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[dict[str, Any]], Su
     sides = any(str(row.record.get("sides")).lower() == "true" for row in first)
     summary = Summary(head, rows.model, rows.source.by, sides=sides)
 
-    def answers() -> Iterator[dict[str, Any]]:
+    def answers() -> Iterator[Record]:
         for row in chain(first, chain.from_iterable(batches)):
-            values = _answered(row, head)
+            values = row.record.with_values(_answered(row, head))
             summary.add(values)
             yield values
 
@@ -111,10 +112,8 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     if label == NO_ANSWER:
         return {**values, "label": NO_ANSWER}
     if label is None:
-        raise InputError(
-            f"{place}: label is {values['label']!r}, but the classifier's classes are "
-            f"{', '.join(head.classes)}; name the model of these answers with --model"
-        )
+        hint = "; if another model gave it, name that with --model"
+        raise unknown_answer(place, str(values["label"]), names, hint)
     probability = values["probability"]
     if not isinstance(probability, float | int):
         raise InputError(f"{place}: has a label but no probability; classify the file again")

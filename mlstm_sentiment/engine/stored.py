@@ -178,8 +178,8 @@ def read_weights(opened: ModelFolder) -> StoredModel:
     if architecture.cell != CELL:
         raise InputError(
             f"{opened.folder / CONFIG_FILE}: the model's cell is {architecture.cell}, which needs "
-            "PyTorch: run the script of the same name in a checkout of the repository, such as "
-            "scripts/featurize.py"
+            "PyTorch: run classify.py, evaluate.py, featurize.py, generate.py or heatmap.py of "
+            "scripts/ in a checkout of the repository"
         )
     weights = opened.weights(_shapes(architecture))
     layers = [

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InputError, imported
+from ..errors import InputError, imported, suggestion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +70,12 @@ def named_by(cell: str, names: Sequence[str]) -> str | None:
         return cell
     plain = cell.strip().casefold()
     return next((name for name in names if name.casefold() == plain), None)
+
+
+def unknown_answer(place: str, label: str, names: Sequence[str], hint: str = "") -> InputError:
+    """Return the error for a label that is no answer. hint: how to fix it, unless it is a slip."""
+    end = suggestion(label, names) or hint
+    return InputError(f"{place}: label is {label!r}; the answers are {', '.join(names)}{end}")
 
 
 def three_answers(

@@ -83,6 +83,7 @@ def _name_of(label: Any) -> str:
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
+_TINY = 1e-9  # the least distance of an unsure range that was moved from 0 and 1
 _SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
 
 
@@ -261,11 +262,11 @@ class Head:
     @property
     def unsure(self) -> tuple[float, float]:
         """The range of the positive one's probability in which a text counts as unsure."""
-        return self.doubt or _moved(UNSURE, self.threshold - THRESHOLD)
+        return self.doubt or _moved(UNSURE, THRESHOLD, self.threshold)
 
     def with_threshold(self, threshold: float) -> "Head":
-        """Return the same head with another threshold; its unsure range moves equally."""
-        doubt = self.doubt and _moved(self.doubt, threshold - self.threshold)
+        """Return the same head with another threshold; its unsure range moves with it."""
+        doubt = self.doubt and _moved(self.doubt, self.threshold, threshold)
         return replace(self, thresholds=(threshold,), doubt=doubt)
 
     def answer(self, features: np.ndarray, texts: Sequence[str] | None = None) -> HeadOutput:
@@ -371,10 +372,11 @@ def checked_between(unsure: Any) -> tuple[float, float]:
     return low, high
 
 
-def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
-    """Return the range `unsure`, shifted as its threshold was and kept within 0 and 1."""
-    low, high = (min(max(end + by, 0.0), 1.0) for end in unsure)
-    return low, high
+def _moved(unsure: tuple[float, float], old: float, new: float) -> tuple[float, float]:
+    """Return the range `unsure`, its log-odds shifted as its threshold's were: within (0, 1)."""
+    old, new, low, high = (min(max(p, _TINY), 1 - _TINY) for p in (old, new, *unsure))
+    by = new * (1 - old) / (old * (1 - new))  # odds of both ends change by this factor
+    return low * by / (low * by + (1 - low)), high * by / (high * by + (1 - high))
 
 
 def check_class_names(classes: tuple[str, ...]) -> None:

@@ -22,6 +22,7 @@ from .answers import (
     named_answers,
     named_by,
     probability_of_each,
+    unknown_answer,
 )
 from .head import THRESHOLD, Head
 from .steps import (
@@ -151,8 +152,8 @@ class Corrections(NamedTuple):
         for place, text, label in rows:
             name = named_by(label, names) or named_by(label, abstained)
             if name is None:
-                known = ", ".join(dict.fromkeys([*names, *abstained]))
-                raise InputError(f"{place}: label is {label!r}; the answers are {known}")
+                known = [*dict.fromkeys([*names, *abstained])]
+                raise unknown_answer(place, label, known)
             if text is None or name not in names:
                 left_out[NO_ANSWER if text is None else name] += 1
                 continue

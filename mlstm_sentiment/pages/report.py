@@ -21,6 +21,7 @@ from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
+from ..reading.records import Record
 from ..reading.rows import OwnNames, Rows
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
@@ -85,7 +86,7 @@ class _Entry:
     text: str
     outcome: str
     probability: float
-    place: int  # of the first row
+    place: str  # in the file, of the first row
     reason: str  # why it is no answer
     count: int = 0  # rows
     groups: dict[GroupKey, None] = field(default_factory=dict)
@@ -123,7 +124,7 @@ class _Report:
     def _own(self, key: str) -> str:
         return self._names.of([key])[0]
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: Record) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
             month = dates.months(row.get(dates.name))
@@ -139,7 +140,8 @@ class _Report:
             column = self._own(self._input.key.key or "text")
             reason = reason_of_no_answer(text, column) if outcome == NO_ANSWER else None
             probability = row["probability"] or 0.0
-            entry = _Entry(plain, outcome, probability, self._count, reason or "")
+            place = row.place.removeprefix(f"{self._input.source.name}, ") or f"row {self._count:,}"
+            entry = _Entry(plain, outcome, probability, place, reason or "")
             self._entries[plain, outcome] = entry
         entry.count += 1
         self._kept += 1
@@ -477,7 +479,7 @@ class _Report:
         head = "".join(
             f'<th scope="col" class="{name}" aria-sort="none">'
             f'<button type="button" class="quiet">{self._named(name)}</button></th>'
-            for name in ("row", "text", "times", "answer", "sentiment", *columns)
+            for name in ("place", "text", "times", "answer", "sentiment", *columns)
         )
         return {"cut": cut, "selects": selects, "head": head, "data": data}
 
@@ -489,7 +491,7 @@ class _Report:
         shown = self.entries[:count]
         data = {
             "texts": [_cut(entry.text, LONGEST) for entry in shown],
-            "rows": [entry.place for entry in shown],
+            "places": [visible(entry.place) for entry in shown],
             "times": [entry.count for entry in shown],
             "reasons": [entry.reason for entry in shown],
             "sentiment": [
@@ -516,7 +518,7 @@ class _Report:
 
 def write_report(
     page: Path,
-    answered: Iterable[Mapping[str, Any]],
+    answered: Iterable[Record],
     rows: Rows,
     classifier: SentimentClassifier,
     summary: Summary,
@@ -577,7 +579,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 def _place(entry: _Entry) -> str:
-    return f"row {entry.place:,}" + (f", {entry.count:,} times" if entry.count > 1 else "")
+    return _safe(entry.place) + (f", {entry.count:,} times" if entry.count > 1 else "")
 
 
 def _number(share: _Share) -> str:

@@ -21,8 +21,9 @@ _Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 _SURE_NAMES: Sequence[str] = _NAMES["sure"]
-_TEXT_NAMES, _REPLIES_TO_TEXT, _REPLY_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
-    frozenset(_NAMES[kind]) for kind in ("text", "reply_to_text", "reply", "other", "about")
+_TEXT_NAMES, _REPLIES_TO_TEXT, _PERHAPS_REPLIES, _REPLY_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
+    frozenset(_NAMES[kind])
+    for kind in ("text", "reply_to_text", "perhaps_reply", "reply", "other", "about")
 )
 _RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
@@ -115,10 +116,7 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     choice = choose_text(["id", "review", "comment"], rows)
     choice.column  # 'comment', or None: ask choice.question("--text-key")
     """
-    columns = [_column(name, [row.get(name) for row in rows]) for name in names]
-    replies = {column.name for column in columns if words_of(column.name) in _REPLIES_TO_TEXT}
-    if any(c.role == "text" and c.is_candidate and c.name not in replies for c in columns):
-        columns = [c._replace(role="reply") if c.name in replies else c for c in columns]
+    columns = _without_replies([_column(name, [row.get(name) for row in rows]) for name in names])
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
@@ -161,6 +159,22 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     return _Choice(ranked, None, "no column is clearly the text")
 
 
+def _without_replies(columns: Sequence[_Column]) -> list[_Column]:
+    """Return the columns; next to other texts, one that may hold replies is not surely the text.
+
+    A name such as "answer" is a reply's if another column of texts has a name of text. If its name
+    says nothing, neither of the two is known.
+    """
+    doubtful = _REPLIES_TO_TEXT | _PERHAPS_REPLIES
+    role: _Role = "unknown"
+    others = [c for c in columns if c.is_candidate and words_of(c.name) not in doubtful]
+    if any(column.role == "text" for column in others):
+        doubtful, role = _REPLIES_TO_TEXT, "reply"
+    elif not any(column.holds == "texts" for column in others):
+        return [*columns]
+    return [c._replace(role=role) if words_of(c.name) in doubtful else c for c in columns]
+
+
 def export_of(names: Iterable[str]) -> Export | None:
     words = set(map(words_of, names))
     return next((export for export in _EXPORTS if words.issuperset(export.has)), None)
@@ -189,7 +203,13 @@ def _is_title(record: Sequence[str], header: Sequence[str]) -> bool:
     cells = _filled(record)
     if not cells or cells[0].lstrip().startswith("#") or cells[0].rstrip().endswith(":"):
         return True
-    return 2 * len(cells) <= len(_filled(header)) and all(_role_of(c) != "text" for c in cells)
+    # "Feedback of May" may be the name of a column, but not above another name of a text.
+    may_be_name = _names_text(cells) and not _names_text(header)
+    return 2 * len(cells) <= len(_filled(header)) and not may_be_name
+
+
+def _names_text(cells: Sequence[str]) -> bool:
+    return any(_role_of(cell) == "text" for cell in cells)
 
 
 def _filled(record: Sequence[str]) -> list[str]:

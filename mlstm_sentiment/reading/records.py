@@ -11,7 +11,7 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,6 @@ from ..errors import InputError, brief
 from .encodings import Encoding
 from .inputs import (
     BINARY,
-    COLUMNAR,
     DELIMITED,
     LONGEST_RECORD,
     WORKBOOKS,
@@ -45,15 +44,15 @@ _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 _NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
+_JSON_OBJECT = re.compile(r'\s*\{\s*"[^"\n]*"\s*:')
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 log = logging.getLogger(__name__)
 
 
-class Record(dict[str, Any]):
-    """One row, with its place for error messages."""
+class Record(TableRow):
+    """One row, with what is known of it."""
 
-    place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
     table: TableReport | None = None  # its table, if it is a row of one
     has_names: bool = True  # its keys are the input's own; a line of text has none
@@ -64,6 +63,10 @@ class Record(dict[str, Any]):
         record = cls({key: text})
         record.has_names = False
         return record
+
+    def with_values(self, values: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> "Record":
+        """Return a record of other values, at the same place."""
+        return _placed(Record(values), self.place, False)
 
 
 def read_records(
@@ -107,11 +110,17 @@ def read_lines(
 
 @lru_cache(maxsize=1)  # logged once, even if a command reads the file twice
 def warn_of_other_lines(location: str, head: bytes) -> None:
-    """Warn of a text file whose beginning looks like a table, or has no line ends but CR."""
+    """Warn of a text file that begins like JSON or a table, or has no line ends but CR."""
     text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+    is_json = _JSON_OBJECT.match(text)
     if len(head) == READ_AHEAD:
         text = text[: text.rfind("\n") + 1] or text
-    if (delimiter := probable_delimiter(text)) is not None:
+    if is_json:
+        log.warning(
+            "%s: looks like JSON, one object a line; it is read as text, one a line; to read its "
+            "keys, rename it to end in .jsonl", location
+        )  # fmt: skip
+    elif (delimiter := probable_delimiter(text)) is not None:
         log.warning(
             "%s: looks like a table (%s); it is read as text, one a line; to read its columns, "
             "rename it to end in %s",
@@ -137,19 +146,15 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
 def sampled_records(
     rows: Iterator[TableRow],
     table: TableReport,
-    *,
-    rows_before: int = 1,
     waiting: Callable[[], bool] | None = None,
 ) -> Iterator[Record]:
     """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
 
-    rows_before: of the header. waiting: of a stream, whether more rows have arrived.
+    waiting: of a stream, whether more rows have arrived.
     """
     for row in table.sampled(rows, waiting):
         table.rows += 1
-        record = row if isinstance(row, Record) else Record(row)
-        number = rows_before + table.rows + table.header_rows - (not table.has_header)
-        record.place = record.place or f"{table.location}, row {number}"
+        record = row if isinstance(row, Record) else _placed(Record(row), row.place, False)
         record.table = table
         yield record
 
@@ -286,17 +291,15 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             if source.kept is None:
                 kept = read_workbook(file, source.location, source.options)
                 object.__setattr__(source, "kept", kept)
-            about, names, cells = source.kept
-            vars(table).update(about)
-            rows = (dict(zip(names, row, strict=True)) for row in cells)
+            vars(table).update(source.kept.about)
+            rows = source.kept.rows()
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
         else:
             table.description = str(encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
-        before = 0 if source.kind in COLUMNAR else 1  # the header
-        for record in sampled_records(rows, table, rows_before=before):
+        for record in sampled_records(rows, table):
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
     except UnicodeDecodeError as error:

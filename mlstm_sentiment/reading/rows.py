@@ -48,9 +48,7 @@ class OwnNames:
         """Return a row's own values by their names; a new name is logged once."""
         names = self.of(record)
         self._report(dict(zip(record, names, strict=True)), record.place)
-        values = Record(zip(names, record.values(), strict=True))
-        values.place = record.place
-        return values
+        return record.with_values(zip(names, record.values(), strict=True))
 
     def _report(self, names: Mapping[str, str], place: str) -> None:
         new = {k: name for k, name in names.items() if name != k and k not in self._reported}
@@ -104,7 +102,6 @@ class Rows:
         self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
         self.count, self.longest = 0, _Cell("", source.name)
-        self._position = Position()
         self._first: list[InputRow] = []
         self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
         if source.is_repeatable:
@@ -126,11 +123,6 @@ class Rows:
             return "texts, one a line"
         about = describe_table(table, {"text": (self.key.key, "--text-key")})
         return about.removeprefix(f"{table.location}: ")
-
-    @property
-    def fraction(self) -> float | None:
-        """The fraction of a file that has been read, above 0 and at most 1; None if unknown."""
-        return self._position.fraction
 
     def batches(self, first_sizes: Iterable[int] = ()) -> Iterator[list[InputRow]]:
         """Yield the rows in batches, of standard input those that have arrived; see `_in_batches`.
@@ -161,8 +153,7 @@ class Rows:
 
     def _read(self) -> Iterator[InputRow]:
         source = self.source
-        records = source.records(self._position)
-        return _rows_of(records, self.key, source.name, are_alike=source.has_equal_keys)
+        return _rows_of(source.records(), self.key, source.name, are_alike=source.has_equal_keys)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0

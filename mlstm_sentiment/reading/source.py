@@ -157,7 +157,7 @@ class _ArrivingRecords:
         self._table = TableReport(PLACE, "JSON lines", is_table=False)
         self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
         if kind == ".jsonl":
-            self._records = sampled_records(self._records, self._table, waiting=self._has_arrived)
+            self._records = sampled_records(self._records, self._table, self._has_arrived)
 
     @property
     def waiting(self) -> bool:
@@ -308,15 +308,15 @@ class Source:
         """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
         return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
 
-    def records(self, position: Position | None = None) -> Iterator[Record]:
-        """Yield the rows of the shard; InputError, with file and line, for a faulty one.
+    def records(self) -> Iterator[Record]:
+        """Yield the rows of the shard; InputError, with file and line, for a faulty one."""
+        return self.shard.of(self.all_records())
+
+    def all_records(self, position: Position | None = None) -> Iterator[Record]:
+        """Yield the rows of all shards, as `records` does.
 
         position: updated to the place in a file, as for `read_records`.
         """
-        return self.shard.of(self.all_records(position))
-
-    def all_records(self, position: Position | None = None) -> Iterator[Record]:
-        """Yield the rows of all shards, as `records` does."""
         if self.texts:
             key = self.text_key if isinstance(self.text_key, str) else "text"
             return (Record.of_text(text, key) for text in self.texts)

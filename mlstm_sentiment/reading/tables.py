@@ -4,7 +4,7 @@ import csv
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -47,7 +47,17 @@ _QUOTES_NAMES = {
 _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
-TableRow = dict[str, Any]
+
+class TableRow(dict[str, Any]):
+    """A row, with its place for people: where it is in its file, as an editor numbers it."""
+
+    place: str = ""
+
+
+def placed_row(cells: Iterable[tuple[str, Any]], place: str) -> TableRow:
+    row = TableRow(cells)
+    row.place = place
+    return row
 
 
 @dataclass
@@ -64,6 +74,7 @@ class TableReport:
     spanning: int = 0  # rows of one cell in quotes that spans lines
     text: str | None = None  # the column of the text
     doubt: str = ""  # why the user must name it, and how
+    header_place: str = ""
     lines_above: int = 0  # rows above the header, which belong to nothing
     header_rows: int = 0  # rows below the header that belong to it
     has_header: bool = True  # else the first line is a row, and columns are named by their place
@@ -110,9 +121,10 @@ class TableReport:
             if header_is_a_row(names, first, cells):
                 self.has_header = False
                 by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
-                rows = ({by_place[name]: cell for name, cell in row.items()} for row in rows)
-                first = [{by_place[name]: cell for name, cell in row.items()} for row in first]
-                first.insert(0, dict(zip(by_place.values(), cells, strict=True)))
+                rows = (_renamed(row, by_place) for row in rows)
+                first = [_renamed(row, by_place) for row in first]
+                header = zip(by_place.values(), cells, strict=True)
+                first.insert(0, placed_row(header, self.header_place or self.location))
         if first:
             self._choose(first)
         for number, row in enumerate(first, start=1):
@@ -160,9 +172,13 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def flattened(row: TableRow, prefix: str = "", depth: int = 3) -> TableRow:
+def _renamed(row: TableRow, names: Mapping[str, str]) -> TableRow:
+    return placed_row(((names[name], cell) for name, cell in row.items()), row.place)
+
+
+def flattened(row: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, Any]:
     """Return the values of a row, those of an object in it by names such as review.text."""
-    flat: TableRow = {}
+    flat: dict[str, Any] = {}
     for name, value in row.items():
         if isinstance(value, dict) and value and depth:
             flat |= flattened(value, f"{prefix}{name}.", depth - 1)
@@ -313,7 +329,7 @@ class DelimitedRows:
             if number < self.table.lines_above:
                 continue
             if not names:
-                names = self._header(cells)
+                names, self.table.header_place = self._header(cells), self._place()
                 self._seen = [set() for _ in names]
                 continue
             if len(cells) > len(names):
@@ -330,7 +346,8 @@ class DelimitedRows:
             self.table.spanning += len(names) == 1 and len(self._lines.record) > 1
             if dialect.quotes != "none" and self.options.quoting == "auto":
                 self._check_swallowed(cells, dialect.delimiter)
-            yield dict(zip_longest(names, cells))
+            place = self._place(len(self._lines.record) - 1)
+            yield placed_row(zip_longest(names, cells), place)
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
@@ -569,21 +586,22 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
             for row in _rows(batch, location):
                 number += 1
                 length = sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                place = f"{location}, row {number}"
                 if length > LONGEST_RECORD:
-                    raise InputError(f"{location}, row {number}: {TOO_LONG}")
-                yield row
+                    raise InputError(f"{place}: {TOO_LONG}")
+                yield placed_row(row.items(), place)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{location}: not a {name} file, or damaged ({brief(error)}); get it again"
         ) from error
 
 
-def _rows(batch: Any, location: str) -> list[TableRow]:
+def _rows(batch: Any, location: str) -> list[dict[str, Any]]:
     from pyarrow import ArrowException, types
 
     batch = batch.rename_columns(column_names(batch.schema.names))
     try:
-        rows: list[TableRow] = batch.to_pylist()
+        rows: list[dict[str, Any]] = batch.to_pylist()
     except (ArrowException, UnicodeDecodeError) as error:
         if "zoneinfo" not in str(error):  # damage
             raise

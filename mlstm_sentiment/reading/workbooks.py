@@ -14,7 +14,7 @@ from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import UNSAYABLE, cell_of
-from .tables import column_names, counted, no_warnings
+from .tables import TableRow, column_names, counted, no_warnings, placed_row
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE]-[0-9]+)?")  # 007 and 12E4 are codes
@@ -51,12 +51,27 @@ class _Sheet(NamedTuple):
         return choice.column is not None or any(c.is_candidate for c in choice.columns)
 
 
-def read_workbook(
-    file: IO[bytes], location: str, options: TableOptions
-) -> tuple[dict[str, Any], list[str], list[list[str]]]:
-    """Return fields of a TableReport, the names of the columns, and the rows, every cell as text.
+class Workbook(NamedTuple):
+    """The table of a workbook, every cell as text."""
 
-    They are those of the sheet asked for, or of those that hold the table.
+    location: str
+    sheets: list[_Sheet]  # that hold it
+    about: dict[str, Any]  # fields of a TableReport
+
+    def rows(self) -> Iterator[TableRow]:
+        names = column_names(self.sheets[0].header)
+        for sheet in self.sheets:
+            for number in range(sheet.above + 1, len(sheet.rows)):
+                cells = zip(names, sheet.rows[number], strict=True)
+                yield placed_row(cells, _place(self.location, sheet, number))
+
+
+def _place(location: str, sheet: _Sheet, number: int) -> str:
+    return f"{location}, sheet {sheet.name!r}, row {number + 1}"
+
+
+def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Workbook:
+    """Return the sheet asked for, or those that hold the table.
 
     Sheets with the same header, such as one a month, are one table. Raises InputError if the sheet
     is not there or if several hold texts, and for a file that is damaged or far too large.
@@ -93,9 +108,9 @@ def read_workbook(
         "description": f"{'sheet' if len(chosen) == 1 else 'sheets'} {names}{more}",
         "lines_above": sum(map(any, first.rows[: first.above])),
         "notes": tuple(notes),
+        "header_place": _place(location, first, first.above),
     }
-    rows = [row for sheet in chosen for row in sheet.rows[sheet.above + 1 :]]
-    return about, column_names(first.header), rows
+    return Workbook(location, chosen, about)
 
 
 def _with_openpyxl(file: IO[bytes]) -> list[_Sheet]:

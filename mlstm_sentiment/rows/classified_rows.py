@@ -95,9 +95,9 @@ class _Classified:
             own = [self.names.values(row.record) for row in batch]
             texts, classifier = [row.text for row in batch], self._classifier
             encoded = classifier.encode([text for text in texts if text is not None])
-            tokens += encoded.size
-            if fraction := self._rows.fraction:  # of a file
-                progress.expect(tokens / fraction)
+            tokens, rows = tokens + encoded.size, rows + len(batch)
+            if count := self._rows.count:  # of a file
+                progress.expect(tokens * count / rows)
             written = output.take(own)
             answers = written or []
             if written is None:
@@ -110,10 +110,12 @@ class _Classified:
                 )
             else:
                 progress.advance(encoded.size)
-            merged = list(map(_with_answer, own, answers))
+            merged = [
+                values.with_values(values | answer)
+                for values, answer in zip(own, answers, strict=True)
+            ]
             if written is None:
                 output.write(merged)
-            rows += len(batch)
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
 
@@ -133,9 +135,3 @@ class _Classified:
             "sides": classifier.sides_,
             "shard": str(source.shard),
         }
-
-
-def _with_answer(values: Record, answer: dict[str, Any]) -> Record:
-    row = Record({**values, **answer})
-    row.place = values.place
-    return row

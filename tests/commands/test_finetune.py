@@ -37,10 +37,11 @@ def work(tmp_path, small_model):
 
 @pytest.fixture
 def call(work, run_here):
-    """Return a function that runs a script with the model of `work`."""
+    """Return a function that runs a script with the model of `work`, unless another is given."""
 
     def call(script, *arguments):
-        return run_here(f"scripts/{script}.py", "--model", work / "m", *arguments)
+        model = () if "--model" in arguments else ("--model", work / "m")
+        return run_here(f"scripts/{script}.py", *model, *arguments)
 
     return call
 
@@ -105,7 +106,7 @@ def test_a_transfer_keeps_the_heads_and_shows_how_to_name_its_classifier(work, c
 
 
 REFUSALS = [  # tests/data_utils/test_labelled.py has what is wrong with labels and columns
-    ("text,label\nhi,a\n ,b\n", [], "row 3: no text under 'text'"),
+    ("text,label\nhi,a\n ,b\n", [], "line 3: no text under 'text'"),
     (
         "text,joy,fear\nhi,1,0\n",
         ["--label-keys", "joy", "fear", "--label-key", "joy"],

@@ -1,6 +1,7 @@
 """scripts/plan.py as a user runs it."""
 
 import re
+from itertools import chain
 
 import pytest
 import torch
@@ -107,8 +108,9 @@ def test_a_runs_config_sets_model_lanes_window_and_exchange():
     ],
 )
 def test_nonsense_is_refused(arguments, words):
+    options = dict(zip(ISSUE[::2], ISSUE[1::2], strict=True)) | {arguments[0]: arguments[1]}
     with pytest.raises(InputError, match=words):
-        planned(*ISSUE, *arguments)
+        planned(*chain.from_iterable(options.items()))
 
 
 @pytest.mark.parametrize(

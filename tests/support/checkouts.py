@@ -41,6 +41,13 @@ SHORT_STUDY = " --labels 10 --draws 1 --untrained 1"
 SMALL_VOCABULARY = " --vocabulary-size 400"
 
 
+def _with(options, command):
+    """The command with these options instead of its own."""
+    for name in re.findall(r" (--\S+)", options):
+        command = re.sub(rf" {name}( (?!-)\S+)*", "", command)
+    return command + options
+
+
 def shortened(command):
     """The command with a small job for its last options."""
     if "-m venv" in command:
@@ -56,9 +63,9 @@ def shortened(command):
     if " generate" in command and "--length" not in command:
         return command + " --length 60"
     if "benchmark.py" in command:
-        return command + SHORT_BENCHMARK
+        return _with(SHORT_BENCHMARK, command)
     if "neuron.py" in command:
-        return command + SHORT_STUDY
+        return _with(SHORT_STUDY, command)
     if "finetune.py" in command:
         return re.sub(r" --epochs \d+|$", " --epochs 1", command, count=1)
     if "--tokenizer" in command and "--vocabulary-size" not in command:

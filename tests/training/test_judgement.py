@@ -67,7 +67,8 @@ def test_the_rule_of_a_spike(bits, recent, characters, above):
         ({50: 3.0, 90: 2.001, 100: 2.0}, "by 2.5000 bits a character; level: 0.0010 valid"),
         ({50: 1.5, 90: 1.9, 100: 2.0}, "by 3.0000 bits a character; rising: 0.1000 valid"),
         ({95: 2.1, 100: 2.0}, "too few evaluations for a trend"),
-        ({}, "still falling: 0.5000 train bits over the last tenth; train longer"),
+        ({50: 3.0, 100: 2.0}, "still falling: 1.0000 valid bits from step 50 to 100"),
+        ({}, "still falling: 0.5000 train bits from step 90 to 100"),
     ],
 )
 def test_the_last_line_says_what_a_run_is_worth(valid, words):

@@ -18,7 +18,7 @@ from ..plots import (
     draw_ranking,
     write_pictures,
 )
-from ..summary import is_above, percent
+from ..summary import is_above, not_beaten, percent
 
 Results = dict[str, Any]
 
@@ -85,11 +85,10 @@ def verdict(results: Results) -> str:
     neuron, whole, baselines = results["neuron"], results["all_units"], results["baselines"]
     unit, total = f"unit {neuron['index']} alone", f"all {whole['units']:,} units"
     untrained, majority = baselines["untrained"], baselines["majority"]
-    if not is_above(whole, untrained, majority):
+    if rival := not_beaten(whole, baselines):
         return (
-            f"This model does not know the label yet: {total} predict {percent(whole)} of the "
-            f"test labels, an untrained model {percent(untrained)}, the majority class "
-            f"{percent(majority)}."
+            f"No better than {rival}: {total} predict {percent(whole)} of the test labels, an "
+            f"untrained model {percent(untrained)}, the majority class {percent(majority)}."
         )
     if not is_above(neuron, majority):
         return (

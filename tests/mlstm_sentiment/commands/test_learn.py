@@ -80,7 +80,7 @@ def test_what_is_not_better_ends_with_3_and_writes_nothing(corrected, tmp_path):
 
 @pytest.mark.parametrize(
     ("label", "error"),
-    [("goood", "row 42: label is 'goood'"), ("", "row 42: no label under 'label'")],
+    [("goood", "line 42: label is 'goood'"), ("", "line 42: no label under 'label'")],
 )
 def test_bad_rows_are_refused_by_their_place(corrected, label, error):
     rewrite(corrected, lambda rows: [*rows[:40], ["x", label]])

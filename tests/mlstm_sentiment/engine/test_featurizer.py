@@ -1,6 +1,7 @@
 """The featurizer among scikit-learn's own tools."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from tests.conftest import emphatic
+from tests.support.runs import ROOT
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 
@@ -98,8 +100,11 @@ def test_a_model_in_torch_is_featurized_as_its_kind_says(cell, tmp_path):
     np.testing.assert_array_equal(features, expected)
     if cell == "mlstm":
         return
-    with pytest.raises(InputError, match=f"the model's cell is {cell}, which needs PyTorch"):
+    with pytest.raises(InputError, match=f"cell is {cell}, which needs PyTorch") as error:
         SentimentFeaturizer(tmp_path).fit()
+    named = re.findall(r"\w+\.py", str(error.value))
+    assert named
+    assert all((ROOT / "scripts" / name).exists() for name in named)
 
 
 @pytest.mark.parametrize(

@@ -329,8 +329,11 @@ def test_the_threshold_travels_and_decides(saved, tmp_path):
 
 def test_the_range_of_doubt_moves_with_the_threshold(saved):
     assert saved[1].unsure == (0.4, 0.6)
-    assert saved[1].with_threshold(0.9).unsure == pytest.approx((0.8, 1.0))
+    assert saved[1].with_threshold(0.9).unsure == pytest.approx((6 / 7, 27 / 29))
     own = star_head(doubt=(0.4, 0.7))
     assert replace(own, thresholds=(0.8,)).unsure == (0.4, 0.7)
-    assert own.with_threshold(0.75).unsure == pytest.approx((0.65, 0.95))
-    assert own.with_threshold(0.0).unsure == pytest.approx((0.0, 0.2))
+    assert own.with_threshold(0.75).unsure == pytest.approx((2 / 3, 7 / 8))
+    assert own.with_threshold(0.5).unsure == (0.4, 0.7)
+    for threshold in (0.0, 0.1, 0.92, 1.0):
+        low, high = own.with_threshold(threshold).unsure
+        assert 0 < low < high < 1  # so that both sides stay possible

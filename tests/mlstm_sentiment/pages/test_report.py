@@ -29,7 +29,9 @@ from mlstm_sentiment.pages.report import (
 )
 from mlstm_sentiment.pages.report import _Share as Share
 from mlstm_sentiment.pages.report import _time_chart as time_chart
+from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.rows import OwnNames
+from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.table_model import TableModel
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
@@ -50,14 +52,16 @@ def classifier(small_model, tmp_path):
 
 def report_of(classifier, rows, by=None, source="comments.csv"):
     """Return the report of rows, and its page."""
-    rows = list(rows)
+    rows = list(map(Record, rows))
+    for number, row in enumerate(rows, start=1):
+        row.place = f"{source}, line {number}"
     model = TableModel(by, lambda: ["comment"])
     for row in rows:
         model.add(row)
     summary = Summary(classifier.fitted, model, by)
     key = KeyChooser("comment")
     key.keys = key.requested
-    read = SimpleNamespace(key=key, about="comma, UTF-8")
+    read = SimpleNamespace(key=key, about="comma, UTF-8", source=Source(source))
     report = Report(classifier, summary, read, OwnNames([]))
     for row in rows:
         summary.add(row)
@@ -186,8 +190,9 @@ def test_long_texts_are_cut_visibly_and_equal_ones_are_folded_by_their_whole_tex
     assert clearest_texts(page) == [begin, begin + "\u2026", begin + "\u2026"]
     data = data_of(page)
     assert data["texts"] == [*clearest_texts(page), "x"]
-    assert (data["rows"], data["times"]) == ([1, 2, 3, 5], [1, 2, 1, 1])
-    assert "row 2, 2 times" in page
+    assert data["places"] == ["line 1", "line 2", "line 3", "line 5"]
+    assert data["times"] == [1, 2, 1, 1]
+    assert "line 2, 2 times" in page
 
 
 @pytest.mark.parametrize("label", ["positive", NO_ANSWER])
@@ -213,7 +218,7 @@ def test_memory_and_page_are_bounded(classifier, monkeypatch):
     monkeypatch.setattr(reports, "PAGE_BYTES", 90_000)
     rows = [*reviews(2000), *(row | {"comment": f"{n} x"} for n, row in enumerate(drawn(200)))]
     _, page = report_of(classifier, rows, "shop")
-    shown = len(data_of(page)["rows"])
+    shown = len(data_of(page)["places"])
     assert 70_000 < len(page.encode()) <= 90_000
     assert f"All texts (the first {shown:,} of 2,200)" in page
     monkeypatch.setattr(reports, "KEPT_CHARACTERS", 5000)
@@ -236,7 +241,7 @@ def test_a_phrase_has_counts_quotes_and_a_filter_of_its_rows(classifier):
     assert phrase.name == "lid broke"
     assert "20 of 20 negative texts, 0 of 31 others" in page
     panel = page[page.index("What the negative texts have") : page.index("What the positive")]
-    quotes = re.findall(r"<blockquote>(.*?)<footer>row (\d+)</footer>", panel)
+    quotes = re.findall(r"<blockquote>(.*?)<footer>line (\d+)</footer>", panel)
     assert len({place for _, place in quotes[:QUOTES]}) == QUOTES
     assert all("the <mark>lid broke</mark>, of" in quote for quote, _ in quotes[:QUOTES])
     assert 'data-phrase="0" data-answer="negative">Show all 20' in panel
@@ -320,10 +325,10 @@ def test_rows_that_are_no_answer_are_listed_with_the_reason(classifier):
     _, page = report_of(classifier, [{"comment": text, **nothing} for text in texts])
     quotes = re.findall(r"<blockquote>(.*?)<footer>(.*?)</footer>", page)
     assert quotes == [
-        ("N/A", "row 2, 2 times: nothing was written"),
-        ("#REF!", "row 3: it is an error of a spreadsheet"),
-        ("comment", "row 4: it repeats the header"),
-        ("a word that a person took for none", "row 6"),
+        ("N/A", "line 2, 2 times: nothing was written"),
+        ("#REF!", "line 3: it is an error of a spreadsheet"),
+        ("comment", "line 4: it repeats the header"),
+        ("a word that a person took for none", "line 6"),
     ]
     assert "<h2>No answer: 7</h2>" in page
     data = data_of(page)

@@ -87,6 +87,9 @@ RIGHT = [
     ("a German message", {"Nachricht": TEXTS, "Antwort": TEXTS[::-1]}, "Nachricht"),
     ("a German survey", {"Nr": IDS, "Frage": "Was war gut am Zimmer?", "Antwort": TEXTS},
      "Antwort"),
+    ("a German survey of several questions", {"Frage": TEXTS[::-1], "Antwort": TEXTS}, "Antwort"),
+    ("a shop's answer", {"Comment": TEXTS, "Answer": TEXTS[::-1]}, "Comment"),
+    ("a shop's response", {"Feedback": TEXTS, "Response text": TEXTS[::-1]}, "Feedback"),
     ("an owner's, in German", {"Kommentar": TEXTS, "Antwort des Inhabers": TEXTS[::-1]},
      "Kommentar"),
     ("answers of customers, in German", {"Frage": "Was war gut am Zimmer?",
@@ -102,6 +105,11 @@ ASKED = [
     ("pros and cons", {"Job title": "Senior clerk in a shop", "Pros": TEXTS, "Cons": TEXTS[::-1]}),
     ("two questions", {"What did you like most?": TEXTS, "What could be better?": TEXTS[::-1]}),
     ("two unknown", {"Reason": TEXTS, "Details": TEXTS[::-1]}),
+    *((f"{text} and {answer}", {"Date": "2026-03-01", text: TEXTS, "Stars": list("135"),
+       answer: TEXTS[::-1]})
+      for text, answer in [("Bewertung", "Antwort"), ("Kundenmeinung", "Antwort"),
+                           ("Customer says", "Answer"), ("Experience", "Message"),
+                           ("Impression", "Response text"), ("Comment", "Message")]),
     ("tickets", {"Issue key": IDS, "Summary": "App crashes on start", "Description": TEXTS,
      "Comment": TEXTS[::-1]}),
     ("only titles", {"Title": TEXTS, "Rating": list("135")}),
@@ -260,8 +268,8 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, caplog):
     assert read(path)[0] == "I really like this phone"
     assert len(read(path)) == 3
     assert "no header: the first line is a row, text column 'column 2'" in caplog.text
-    assert [record.place[-5:] for record in read_records(path, strict=True)] == [
-        "row 1", "row 2", "row 3"
+    assert [record.place[-6:] for record in read_records(path, strict=True)] == [
+        "line 1", "line 2", "line 3"
     ]  # fmt: skip
 
 
@@ -292,7 +300,7 @@ def test_rows_of_a_survey_that_belong_to_the_header_are_left_out(tmp_path, caplo
         ])  # fmt: skip
     assert read(path) == TEXTS
     assert "2 rows below the header left out, which belong to it" in caplog.text
-    assert next(read_records(path, strict=True)).place.endswith("row 4")
+    assert next(read_records(path, strict=True)).place.endswith("line 4")
 
 
 def test_in_doubt_the_file_is_refused_with_the_question(tmp_path):

@@ -234,6 +234,9 @@ TABLE = "Date\tProduct\tWhat was said, in full\n1\tkettle\tIt boils, at last.\n"
         (TABLE + "2\tlamp\tfine\n" * 1000 + "odd\n", "(tab)"),
         ("id,product\n1,kettle\n2,lamp\n", "looks like a table (comma).* end in .csv"),
         ('"Review ID";Words\n1;"so; so"\n2;bad\n', "looks like a table (semicolon)"),
+        ('{"id": 1, "text": "good"}\n{"text": "bad"}\n', "looks like JSON.* end in .jsonl"),
+        ('\n{"text": "' + "good " * 2000 + '"}\n', "looks like JSON"),
+        ('{"so called"} kettle\n', None),
         ("Yes,thanks\nNo,sorry\n", None),
         ("good\rbad\r", "its lines end in CR, as on old Macs, and are read as one text"),
         ("good\n", None),
@@ -271,6 +274,8 @@ def test_sheets_of_one_header_are_one_table_or_one_is_named(tmp_path, caplog):
             frame = pandas.DataFrame({"n": [5], "text": [f"in {sheet}"]})
             frame.to_excel(book, sheet_name=sheet, index=False)
     assert texts_of(path)[0] == ["in one", "in two"]
+    places = [record.place.removeprefix(f"{path}, ") for record in read_records(path, strict=True)]
+    assert places == ["sheet 'one', row 2", "sheet 'two', row 2"]
     assert f"{path}: sheets 'one', 'two' of 2 (--sheet), 2 rows, text column 'text'" in caplog.text
     assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
     with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; the workbook has 'one', 'two'"):
@@ -284,7 +289,7 @@ def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog)
     book.active.append(["Export of our shop, made in May"])
     book.create_chartsheet("Chart")
     sheet = book.create_sheet("Responses")
-    sheet.append(["Export of May", None, None])
+    sheet.append(["Customer feedback of May", None, None])
     sheet.append(["Product", "Comment", "Sum"])
     for text in ("It boils quickly.", "It broke after a week.", "Too loud for us.", "So good!"):
         sheet.append([None, text, "=1+1"])
@@ -298,6 +303,7 @@ def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog)
     book.save(tmp_path / "a.xlsx")
     rows = list(read_records(tmp_path / "a.xlsx", strict=True))
     assert [row["Product"] for row in rows] == ["kettle"] * 3 + ["lamp"]
+    assert rows[0].place == f"{tmp_path / 'a.xlsx'}, sheet 'Responses', row 3"
     list(Source(tmp_path / "a.xlsx").read_texts())
     assert (
         "sheet 'Responses' of 3 (--sheet), 4 rows, 1 line above the header left out, "

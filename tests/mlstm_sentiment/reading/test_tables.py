@@ -142,7 +142,10 @@ def test_rows_with_too_many_cells_are_left_out_on_request():
         ("# export of 3 March\n\nid,text\n1,Fine\n2,Bad\n", 1),
         ("Survey of May,,\nShop:,A,\nid,stars,text\n1,5,Fine\n2,1,Bad\n", 2),
         ("Survey of May,,,\nShop:,A,,\nid,stars,when,text\n1,5,May,Fine\n2,1,May,Bad\n", 2),
+        ("Customer feedback in May,,\n,,\nguest,text,stars\nAnn,Fine,5\nBob,Bad,1\n", 2),
+        ("Our reviews\n\nguest,text,stars\nAnn,Fine,5\nBob,Bad,1\n", 1),
         ("text\nfine\nnice\ngood\n", 0),
+        ("feedback,\nas good,it is\nvery bad,it was\n", 0),
         ("text,\ngood,1\nbad,2\n", 0),
         ("a,b\n1,\n2,\n", 0),
     ],
@@ -152,6 +155,11 @@ def test_titles_above_the_header_are_no_rows(text, above):
     rows = list(delimited(text, table, TableOptions()))
     assert table.lines_above == above
     assert not above or (len(rows) == 2 and rows[0]["text"] == "Fine")
+
+
+def test_a_row_has_the_line_on_which_it_begins():
+    text = '\nSurvey of May,,\n\nid,stars,text\n\n1,5,"It\nshines"\n\n2,1,Bad\n'
+    assert [row.place for row in rows_of(text)] == ["a.csv, line 6", "a.csv, line 9"]
 
 
 @pytest.mark.parametrize(

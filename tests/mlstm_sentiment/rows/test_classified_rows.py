@@ -11,6 +11,7 @@ from mlstm_sentiment import SentimentClassifier, Shard, Sink, Source, TableOptio
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head_files import save_head
+from mlstm_sentiment.reading.progress import ProgressBar
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import load_model, model_digest, save_model
 from tests.support.heads import regression
@@ -54,6 +55,25 @@ def test_rows_and_counts_are_those_of_the_command(classifier, table, tmp_path, c
     assert yielded == list(map(json.loads, lines))
     assert rows.summary.total.total() == ROWS
     assert "\n".join(rows.summary.lines()) in caplog.text
+
+
+class Expected(ProgressBar):
+    """Records how much work is expected in all, at every batch."""
+
+    def __init__(self):
+        super().__init__("", shown=False)
+        self.totals = []
+
+    def expect(self, total):
+        self.totals.append(total)
+
+
+def test_progress_expects_the_work_of_all_rows(classifier, table):
+    progress = Expected()
+    list(classify(Source(table, "comment"), classifier, progress=progress))
+    assert len(progress.totals) > 1
+    assert progress.totals[0] == pytest.approx(progress.totals[-1], rel=0.1)
+    assert progress.totals[-1] == progress._done
 
 
 def test_a_loop_that_is_left_goes_on_when_it_is_repeated(classifier, table, tmp_path, caplog):
@@ -145,7 +165,7 @@ def test_faults_are_reported_before_the_first_row(classifier, table):
     with pytest.raises(InputError, match="this is an input"):
         classify(Source(table, "comment"), classifier, Sink(table))
     table.write_text(f"text,n\nfine,1\n{'good ' * 7000},2\n")
-    with pytest.raises(InputError, match="row 3: a cell of a workbook has at most 32,767"):
+    with pytest.raises(InputError, match="line 3: a cell of a workbook has at most 32,767"):
         classify(table, classifier, Sink(table.with_suffix(".xlsx")))
     classify(Source(table, shard=Shard(1, 2)), classifier, Sink(table.with_suffix(".xlsx")))
     with pytest.raises(InputError, match="--sheet is for the rows of an --input; leave it out"):

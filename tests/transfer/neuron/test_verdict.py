@@ -46,7 +46,7 @@ NOT_IN_IT = (
     [
         (SHIPPED, lambda study: None, ALONE),  # as its page says
         (SMALLER, lambda study: None, BEHIND + BETTER.format(929)),  # so does this one's
-        (SHIPPED, as_good_as_untrained, "does not know the label yet: all 1,024"),
+        (SHIPPED, as_good_as_untrained, "No better than an untrained model: all 1,024"),
         # Just above the untrained model's 0.5451.
         (SHIPPED, lambda study: as_good_as_untrained(study, 0.5452), "Unit 410 alone predicts"),
         (SHIPPED, a_unit_at_chance, NOT_IN_IT),
