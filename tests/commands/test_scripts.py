@@ -119,7 +119,7 @@ def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tran
     [
         (["--neuron", "16"], ["unit 16", "0 to 15"]),
         (["--positive", "five"], ["'five'", "'0', '1'"]),
-        (["--seed", "-1"], ["--seed -1"]),
+        (["--seed", "-1"], ["--seed is -1"]),
     ],
 )
 def test_neuron_refuses(work, tmp_path, run_here, options, words):

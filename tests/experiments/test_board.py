@@ -102,7 +102,7 @@ def test_absent_and_faulty_sets_are_said(tmp_path):
     path = tmp_path / "everyday/test.tsv"
     path.parent.mkdir()
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
-    with pytest.raises(InputError, match="row 2: label 'mixed'"):
+    with pytest.raises(InputError, match="line 2: label 'mixed'"):
         remarks(tmp_path)
 
 

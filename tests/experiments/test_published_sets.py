@@ -89,7 +89,7 @@ def test_emotions_are_read_and_split(tmp_path):
     assert fold.test.tolist() == list(range(200, 260))
     path = tmp_path / "semeval/val.csv"
     path.write_text(path.read_text().replace(",0,", ",2,", 1))
-    with pytest.raises(InputError, match=r"val\.csv, row 2: .* a label is 0 or 1"):
+    with pytest.raises(InputError, match=r"val\.csv, line 2: .* a label is 0 or 1"):
         SETS["semeval"].read(tmp_path)
 
 
