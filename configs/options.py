@@ -184,7 +184,5 @@ def flatten(config: RunConfig) -> dict[str, object]:
 
 def with_lanes(config: RunConfig, lanes: int) -> RunConfig:
     """Give the global batch as a total number of lanes."""
-    data = config.data
-    first = data.lanes_per_rank or data.first_lanes_per_rank
-    data = replace(data, lanes=lanes, lanes_per_rank=None, first_lanes_per_rank=first)
+    data = replace(config.data, lanes=lanes, lanes_per_rank=None)
     return replace(config, data=data)

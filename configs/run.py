@@ -129,6 +129,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
         _check_new(config)
+        first = config.data.lanes_per_rank
+        config = replace(config, data=replace(config.data, first_lanes_per_rank=first))
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and isinstance(config.parallel.shares, str):  # a number may be 0
         raise InputError(

@@ -60,7 +60,8 @@ class Options(TextOptions):
         tuple[float, float] | None, Argument(group="answer", metavar=("LOW", "HIGH"))
     ] = None
     """A text is unsure if its probability lies between these. Default: the classifier's own, or 0.4
-    to 0.6; their log-odds move with the threshold: --threshold 0.9 makes it 0.86 to 0.93."""
+    to 0.6; their log-odds move with the threshold, and --threshold 0.9 makes 0.86 to 0.93 of
+    these."""
     sides: Annotated[bool, _ANSWER] = False
     """Two sides only: label every text as positive or negative, also one that is neutral, unsure or
     unfamiliar."""

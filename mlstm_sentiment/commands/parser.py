@@ -168,7 +168,7 @@ class _Once(argparse.Action):
     def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
         """Keep the value."""
         if option in parser.given:
-            parser.error(f"argument {option}: given twice; it takes one value at a time")
+            parser.error(f"argument {option}: given twice; give it once")
         parser.given.add(option)
         setattr(namespace, self.dest, values)
 

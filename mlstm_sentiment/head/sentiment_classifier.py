@@ -79,7 +79,7 @@ class SentimentClassifier(Parameterized):
     unsure : two floats or None
         For two classes: a text whose probability of the positive one lies between these two, ends
         included, is unsure. None: the classifier's own, or 0.4 to 0.6, whose log-odds
-        move with the threshold: 0.86 to 0.93 for 0.9.
+        move with the threshold: 0.9 makes 0.86 to 0.93 of these.
     sides : bool
         Two sides only: every text is positive or negative, also one that is neutral, unsure or
         unfamiliar. For a classifier of two classes.

@@ -11,7 +11,8 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -182,6 +183,11 @@ def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after item {number} ({error.reason}); {_NOT_UTF8}"
         ) from error
+    except _TwoArrays:
+        raise InputError(
+            f"{source.location}: has two arrays of objects that are longer than "
+            f"{LONGEST_RECORD:,} characters; keep one"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
@@ -377,7 +383,7 @@ def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the objects of a file, however they are broken into lines.
 
     Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
-    Raises the errors of `_array_items`.
+    Raises the errors of `_array_items`, and _TwoArrays.
     """
     text, decoder = _Text(file, strict), json.JSONDecoder()
     text.peek()
@@ -387,9 +393,12 @@ def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     except json.JSONDecodeError:
         if len(text.buffer) - start <= LONGEST_RECORD:
             raise
-        yield from _items_in(text, decoder)  # no record is so long
+        arrays = _Arrays()
+        yield from _items_in(text, decoder, arrays)  # no record is so long
         if text.peek():
             raise text.error("something after the object") from None
+        if not arrays.has_long:
+            yield from arrays.short
         return
     if not text.peek():
         yield from _records_in(first)
@@ -418,36 +427,54 @@ def _has_prose(value: Any) -> bool:
     return isinstance(value, str) and len(value.split()) > 3
 
 
-def _items_in(
-    text: _Text, decoder: json.JSONDecoder, depth: int = 0, found: int | None = None
-) -> Generator[Any, None, int | None]:
-    """Yield the items of the only array of objects in an object, however long it is.
+class _TwoArrays(Exception):
+    """Two arrays of objects in an object are longer than a record."""
 
-    depth: of the object. found: that of the array that was yielded before, if any; it is returned.
-    Deeper arrays are passed over, as in `_records_in`; another one that is not deeper is an error.
+
+@dataclass
+class _Arrays:
+    """What was met of a long object: the first short array of objects, and whether a long one."""
+
+    short: list[Any] = field(default_factory=list)
+    has_long: bool = False
+
+
+def _items_in(text: _Text, decoder: json.JSONDecoder, arrays: _Arrays) -> Iterator[Any]:
+    """Yield the items of the array of objects, in an object, that is longer than a record.
+
+    What is no longer than a record is kept or passed over.
     """
     _expect(text, "{")
     while text.peek() == '"':
         _item(text, decoder)
         _expect(text, ":")
-        if text.peek() == "{":
-            found = yield from _items_in(text, decoder, depth + 1, found)
-        elif text.peek() == "[":
-            items = _items_of_array(text, decoder)
-            first = next(items, None)
-            if isinstance(first, dict) and (found is None or depth <= found):
-                if found is not None:
-                    raise text.error("has two arrays of objects; keep one")
-                found = depth
-                yield first
-                yield from items
-            deque(items, maxlen=0)
+        kind = text.peek()
+        try:
+            value = _item(text, decoder)
+        except json.JSONDecodeError:
+            if kind not in "{[" or len(text.buffer) - text.position <= LONGEST_RECORD:
+                raise
+            within = _items_in if kind == "{" else _items_in_array
+            yield from within(text, decoder, arrays)
         else:
-            _item(text, decoder)
+            whole = {"": value}
+            found = _records_in(whole)
+            arrays.short = arrays.short or (found if found[0] is not whole else [])
         if text.peek() == ",":
             text.position += 1
     _expect(text, "}")
-    return found
+
+
+def _items_in_array(text: _Text, decoder: json.JSONDecoder, arrays: _Arrays) -> Iterator[Any]:
+    items = _items_of_array(text, decoder)
+    first = next(items, None)
+    if isinstance(first, dict):
+        if arrays.has_long:
+            raise _TwoArrays
+        arrays.has_long = True
+        yield first
+        yield from items
+    deque(items, maxlen=0)
 
 
 def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:

@@ -297,6 +297,7 @@ class TableModel:
     def __init__(self, by: str | None = None, text: Callable[[], Collection[str]] = lambda: ()):
         self.by, self._text = by, text
         self._names: dict[str, str] = {"": _NO_GROUP}  # of groups: as in its first cell
+        self.has_other_groups = False  # beyond MOST_GROUPS
         self._sample: list[Mapping[str, Any]] = []
         self._columns: dict[str, _Dates] | None = None  # those that may be dates; found when needed
         self._export: Export | None = None
@@ -369,6 +370,7 @@ class TableModel:
         key = _group_of(cell)
         if key not in self._names:
             if len(self._names) > MOST_GROUPS:
+                self.has_other_groups = True
                 return OTHER_GROUPS
             is_number = _WHOLE.fullmatch(key) or key.lstrip("+-").isdigit()
             self._names[key] = key if is_number else " ".join(str(cell).split())

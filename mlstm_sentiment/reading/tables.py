@@ -328,8 +328,9 @@ class DelimitedRows:
         for number, cells in enumerate(self._records(dialect)):
             if number < self.table.lines_above:
                 continue
+            place = self._place(len(self._lines.record) - 1)
             if not names:
-                names, self.table.header_place = self._header(cells), self._place()
+                names, self.table.header_place = self._header(cells), place
                 self._seen = [set() for _ in names]
                 continue
             if len(cells) > len(names):
@@ -337,7 +338,7 @@ class DelimitedRows:
                     self.table.bad_rows += 1
                     continue
                 raise InputError(
-                    f"{self._place()}: {len(cells)} cells, but the header has {len(names)}: not a "
+                    f"{place}: {len(cells)} cells, but the header has {len(names)}: not a "
                     "table, or a text that contains the delimiter is not quoted; --bad-rows skip "
                     "leaves such rows out"
                 )
@@ -346,7 +347,6 @@ class DelimitedRows:
             self.table.spanning += len(names) == 1 and len(self._lines.record) > 1
             if dialect.quotes != "none" and self.options.quoting == "auto":
                 self._check_swallowed(cells, dialect.delimiter)
-            place = self._place(len(self._lines.record) - 1)
             yield placed_row(zip_longest(names, cells), place)
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")

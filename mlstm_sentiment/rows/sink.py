@@ -68,13 +68,13 @@ class Sink:
     safe_cells: bool = False
 
     def __post_init__(self) -> None:
-        if self._format not in _FORMATS.values():
-            raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
         suffix = Path(self.path or "").suffix.lower()
         if suffix in COMPRESSIONS:
             raise InputError(
                 f"--output {self.path}: rows are not written compressed; leave {suffix} out"
             )
+        if self._format not in _FORMATS.values():
+            raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
         if self._format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
             raise InputError("a workbook cannot be written to a stream; name a file with --output")
 

@@ -109,7 +109,7 @@ class Summary:
         parts = []
         if dates is not None and not dates.is_order_known:
             parts.append(dates.order_note)
-        if OTHER_GROUPS in self._tallies:
+        if self.model.has_other_groups:
             parts.append(f"Only the first {MOST_GROUPS:,} groups are counted separately.")
         return " ".join(parts)
 

@@ -12,7 +12,10 @@ from ..errors import InputError, imported
 
 _TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
 _ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
-_PARTS = re.compile(r".{1,100}(?=\s)|.{1,100}", re.DOTALL)  # to the end of a word if possible
+# To the end of a word if possible; a mark, a vowel or a final of Hangul stays with what it marks.
+_PARTS = re.compile(
+    r".{1,100}(?=\s)|.{1,100}[\u0300-\u036f\u1160-\u11ff\u3099\u309a]{0,100}", re.DOTALL
+)
 _HASHTAG = re.compile(r"#(\S+)")
 
 

@@ -65,13 +65,15 @@ def _capabilities() -> Mapping[str, Any]:
 def multiplies_fast(dtype: "torch.dtype", device: "torch.device") -> bool:
     """Return whether the device multiplies this dtype faster than fp32; True for fp32 itself.
 
+    True, too, for Apple's GPUs, of which nothing is known.
+
     fp16: GPUs from Volta on, and CPUs with instructions for it. bf16: GPUs from Ampere on, Intel
     AMX, and AMD's AVX512-BF16 (Zen 4 and 5). Intel's AVX512-BF16 has half the speed of fp32
     (docs/speed.md).
     """
     import torch
 
-    if dtype not in (torch.float16, torch.bfloat16):
+    if dtype not in (torch.float16, torch.bfloat16) or device.type not in ("cpu", "cuda"):
         return True
     is_fp16 = dtype == torch.float16
     if device.type == "cuda":

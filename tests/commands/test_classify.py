@@ -288,6 +288,7 @@ FILES = {
         ("--input quoted.csv --quoting standard --shard 9/9", ["the input has only 3 rows"]),
         ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
         ("--text x --output o.csv.gz --format csv", ["o.csv.gz: rows are not written compressed"]),
+        ("--text x --output o.csv.gz", ["o.csv.gz: rows are not written compressed"]),
         ("--text x --output . --format csv", ["is a folder"]),
         ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
         (

@@ -45,7 +45,8 @@ def test_json_in_any_layout(tmp_path, content, key):
         ({"tags": ["x", 1], "reviews": NESTED}, ""),
         ({"tags": [], "data": {"pages": [[1]], "reviews": NESTED, "next": {}}}, ""),
         ({"reviews": NESTED, "meta": {"sources": [{"url": "x"}]}}, ""),
-        ({"reviews": NESTED, "old": NESTED}, "has two arrays of objects; keep one"),
+        ({"meta": {"sources": [{"url": "x"}]}, "reviews": NESTED}, ""),
+        ({"reviews": NESTED * 9, "old": NESTED * 9}, "two arrays of objects that are longer"),
     ],
 )
 def test_an_object_that_is_longer_than_a_record_is_read_like_a_short_one(

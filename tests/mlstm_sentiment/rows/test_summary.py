@@ -124,12 +124,12 @@ def test_more_groups_than_are_counted_are_reported(monkeypatch):
     for module in (table_model, summaries):
         monkeypatch.setattr(module, "MOST_GROUPS", 3)
     summary = counting(TWO, "id")
-    for number in range(3):
-        summary.add(row("positive", id=number))
+    for name in (OTHER_GROUPS, 1, 2):
+        summary.add(row("positive", id=name))
     assert not summary.limit_note
     summary.add(row("positive", id=3))
     assert summary.lines()[-1] == "Only the first 3 groups are counted separately."
-    assert summary.groups[OTHER_GROUPS].total() == 1
+    assert summary.groups[OTHER_GROUPS].total() == 2  # one of that name
     assert len(summary.model._names) == 4  # with that of the empty cells
 
 

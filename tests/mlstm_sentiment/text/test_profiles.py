@@ -7,7 +7,7 @@ import unicodedata
 from itertools import filterfalse
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mlstm_sentiment.errors import InputError
@@ -119,6 +119,9 @@ def test_accents_go_as_from_a_text_decomposed_whole(text):
 
 
 @given(st.text(max_size=99))
+@example("a" * 99 + "e\u0301\u0316 z")
+@example("a" * 99 + unicodedata.normalize("NFD", "각"))
+@example("a" * 99 + unicodedata.normalize("NFD", "が"))
 def test_a_text_is_composed_in_parts_as_at_once(text):
     text = f"{text} {text}\n{text}"
     for form in ("NFC", "NFKC"):
