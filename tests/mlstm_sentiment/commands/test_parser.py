@@ -98,7 +98,7 @@ def test_words_become_values(words, name, value):
         (["--layers", "first"], "'first' is not last, all or a whole number"),
         (["--layers", "last", "1"], "last 1: give one word or numbers"),
         (["--layers", "0", "--layers", "1"], "argument --layers: given twice"),
-        (["--name", "a", "--name=b"], "argument --name: given twice; it takes one value at a time"),
+        (["--name", "a", "--name=b"], "argument --name: given twice; give it once"),
         (["--ends", "0.1", "0.2", "--ends", "0.1", "0.2"], "argument --ends: given twice"),
         (["--hight", "5"], "unknown: --hight; did you mean '--height'.*house --help"),
     ],
