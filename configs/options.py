@@ -184,5 +184,4 @@ def flatten(config: RunConfig) -> dict[str, object]:
 
 def with_lanes(config: RunConfig, lanes: int) -> RunConfig:
     """Give the global batch as a total number of lanes."""
-    data = replace(config.data, lanes=lanes, lanes_per_rank=None)
-    return replace(config, data=data)
+    return replace(config, data=replace(config.data, lanes=lanes, lanes_per_rank=None))

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def of_sides(rows: Any) -> Texts:
     ]
     half = min(COUNTS[-1] // 2, *map(len, unseen))
     if 2 * half < COUNTS[2]:
-        raise Absent(f"only {2 * half} texts beside the tested ones")
+        raise Absent(f"only {2 * half} texts to learn from")
     others = balanced((unseen[0][:half], unseen[1][:half]), 2 * half)
     return Texts(tested.texts + others.texts, np.concatenate([tested.labels, others.labels]))
 
@@ -129,6 +130,15 @@ DOMAINS = {
 }
 
 
+@cache
+def read_domain(name: str, data: Path) -> Texts:
+    """Read a domain's texts once for all its uses; Absent if its files are not there."""
+    try:
+        return DOMAINS[name].read(data)
+    except OSError as error:
+        raise Absent(str(error)) from error
+
+
 def tested_texts(data: Path) -> list[str]:
     """Return all texts on which the board and these domains test, of the sets that are there."""
     texts: list[str] = []
@@ -137,9 +147,9 @@ def tested_texts(data: Path) -> list[str]:
             texts += read_set(name, data).texts
         except Absent:
             continue
-    for domain in DOMAINS.values():
+    for name in DOMAINS:
         try:
-            texts += domain.read(data).texts[:TESTED]
-        except (Absent, OSError):
+            texts += read_domain(name, data).texts[:TESTED]
+        except Absent:
             continue
     return texts

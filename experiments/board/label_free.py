@@ -29,7 +29,7 @@ from experiments.tables import markdown, origins, percent
 from mlstm_sentiment import SentimentFeaturizer
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .domains import COUNTS, DISTANCES, DOMAINS, TESTED
+from .domains import COUNTS, DISTANCES, DOMAINS, TESTED, read_domain
 from .methods import STRENGTHS, Answers, Bag, Unit, film_bag, public_bag
 from .sets import SEED, Absent, Texts
 
@@ -53,8 +53,8 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
     outside = {name: bag.settings for name, bag in bags.items()}
     for name in names:
         try:
-            texts = DOMAINS[name].read(data)
-        except (Absent, OSError) as error:
+            texts = read_domain(name, data)
+        except Absent as error:
             print(f"{name}: left out: {error}", flush=True)
             continue
         features = featurizer.transform(texts.texts)
