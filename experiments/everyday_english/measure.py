@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.board.methods import STRENGTHS, Vader, minilm_embedding, regression
-from experiments.board.sets import SEED, read_set
+from experiments.board.sets import SEED, TEST_SETS, read_set
 from experiments.calibration import error_and_null
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
 from experiments.everyday_english.texts import Example, kinds_of, read
@@ -86,7 +86,7 @@ def main() -> None:
     examples = read(options.texts / f"{options.part}.jsonl")
     if options.data is not None:
         for name, title in SETS.items():
-            part = read_set(name, options.data)
+            part = read_set(TEST_SETS[name], options.data)
             pairs = zip(part.texts, part.labels.tolist(), strict=True)
             examples += [Example(text, LABELS[label], title) for text, label in pairs]
     places = {

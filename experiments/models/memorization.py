@@ -1,7 +1,7 @@
 """Test whether a model recites its training text: it continues prompts from reviews greedily.
 
-python -m experiments.models.memorization --model default --corpus data/reviews \\
-    --output experiments/models/results/memorization.json
+python -m experiments.models.memorization --model amazon_1024 --corpus data/reviews \\
+    --output experiments/models/results/memorization_amazon_1024.json
 """
 
 from dataclasses import dataclass

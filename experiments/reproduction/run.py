@@ -49,7 +49,7 @@ class Options:
     without_words: bool = False
     """Leave out the word baselines, which take minutes for a set of ten folds."""
     precision: Precision = "fp32"
-    """Number format of the model's matrix products; int8 takes a third of the time on IMDB."""
+    """Number format of the model's matrix products."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
 

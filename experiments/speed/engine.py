@@ -267,4 +267,4 @@ def show(result: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

@@ -1,16 +1,16 @@
 """Run the measurements of this experiment, each in a process of its own.
 
-python experiments/speed/run.py [NAME ...]     (default: all that have no result yet)
+python -m experiments.speed.run                               # all that have no result yet
+python -m experiments.speed.run --names busy step_fp32_512    # these
 """
 
-import argparse
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-# A script finds only the modules next to it.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-
+from configs import command
 from experiments.results import result_at
 
 HERE = Path(__file__).resolve().parent
@@ -48,20 +48,25 @@ def measurements() -> dict[str, tuple[object, ...]]:
     return all_of
 
 
-def main() -> None:
-    runs = measurements()
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of a result: {', '.join(runs)}")
-    names = parser.parse_args().names
-    if unknown := set(names) - set(runs):
-        parser.error(f"no result is called {min(unknown)!r}; known: {', '.join(runs)}")
-    for name in names or runs:
-        arguments, output = runs[name], HERE / "results" / f"{name}.json"
-        if names or result_at(output) is None:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Run scripts/benchmark.py for results of this study."""
+
+    names: tuple[Literal[*measurements()], ...] = ()  # type: ignore[valid-type]
+    """Names of results; absent, those that have none yet."""
+
+
+def main() -> int:
+    names = command.parse(Options, __doc__).names
+    for name, arguments in measurements().items():
+        output = HERE / "results" / f"{name}.json"
+        if name in names or (not names and result_at(output) is None):
             print(f"== {name}", flush=True)
             words = [str(word) for word in (*arguments, "--output", output)]
-            subprocess.run([sys.executable, str(BENCHMARK), *words], check=True)
+            if code := subprocess.run([sys.executable, str(BENCHMARK), *words]).returncode:
+                return code
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    command.run(main)

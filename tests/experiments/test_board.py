@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet
-from experiments.board import tables
-from experiments.board.__main__ import calibration, describe
+from experiments.board import domains, tables
+from experiments.board.__main__ import calibration, describe, main
 from experiments.board.methods import Answers, Bag, fit_unit
-from experiments.board.sets import Absent, Texts, balanced, read_set, remarks
+from experiments.board.sets import Texts, balanced, remarks
 from experiments.intervals import (
     Measured,
     compare,
@@ -94,10 +94,19 @@ def test_a_unit_and_a_bag_learn_from_labels():
     assert len(answers.draws) == 2
 
 
-def test_absent_and_faulty_sets_are_said(tmp_path):
-    with pytest.raises(Absent, match="no such file"):
-        read_set("sst", tmp_path)
-    with pytest.raises(Absent, match="needs 5"):
+def test_absent_sets_are_left_out(tmp_path, monkeypatch, set_command_line, capsys):
+    monkeypatch.setattr("experiments.tables.update", lambda: None)
+    set_command_line("board", "--data", tmp_path, "--methods", "bag_films", "--domains", "cr")
+    main()
+    said = capsys.readouterr().out
+    assert f"imdb: left out: {tmp_path}/imdb/imdb_test.jsonl.gz: no such file\n" in said
+    for name in ("bag_films", "domains"):
+        assert f"{name}: left out: {tmp_path}/sst/train.csv: no such file" in said
+    assert domains.tested_texts(tmp_path) == []
+
+
+def test_faulty_sets_are_said(tmp_path):
+    with pytest.raises(InputError, match="needs 5"):
         balanced((["a"], ["b"] * 9), 10)
     path = tmp_path / "everyday/test.tsv"
     path.parent.mkdir()

@@ -1,13 +1,16 @@
 """Every command of an experiment that a page shows for this revision has its module and options."""
 
+import argparse
 import importlib
 import re
+import runpy
 import shlex
 
 import pytest
 
 from configs import command
 from experiments import tables
+from mlstm_sentiment.errors import InputError
 from tests.house.pages import commands_of
 from tests.support.runs import ROOT
 
@@ -33,6 +36,23 @@ def shown():
 
 
 COMMANDS = list(dict.fromkeys(shown()))
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "experiments").rglob("*.py")
+    if 'if __name__ == "__main__":' in path.read_text()
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("module", MODULES)
+def test_a_faulty_option_is_one_line_and_exit_code_2(module, monkeypatch, capfd):
+    def refuse(parser, words=None, namespace=None):
+        raise InputError("refused")
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_known_args", refuse)
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module(module, run_name="__main__")
+    assert (end.value.code, capfd.readouterr().err) == (2, "error: refused\n")
 
 
 @pytest.mark.parametrize(("page", "module", "words"), COMMANDS)

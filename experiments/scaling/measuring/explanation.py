@@ -2,9 +2,8 @@
 
 The fit finds the operations per second for each number of units, the bandwidths within a node and
 between nodes, an overhead of several ranks, and the part of computing over which gradients become
-ready, each where some points depend on it. The bytes sent are those that were measured. PowerSGD
-and Adasum compute as well as send: the model predicts them from their bytes, and is not fitted to
-them.
+ready, each where some points depend on it. The bytes sent are those that were measured. Adasum
+computes as well as sends: the model predicts it from its bytes, and is not fitted to it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from .points import Point
 
 LINK, NETWORK = "link_bytes_per_second", "network_bytes_per_second"
 OVERHEAD, OVERLAP = "overhead_seconds", "overlap"
-COMPUTING_TOO = ("powersgd", "adasum")
+COMPUTING_TOO = "adasum"  # the exchange that does not only send
 QUARTILES = 1.349  # distance of a normal distribution's quartiles, in standard deviations
 
 
@@ -53,7 +52,7 @@ class Observation:
             nodes=result["repeats"][-1]["environment"]["nodes"],
             tokens=float(result["settings"]["lanes_per_rank"] * result["settings"]["window"]),
             payload=sent / ring if ring else 0.0,
-            pieces=1 if point.exchange in COMPUTING_TOO else point.pieces,
+            pieces=point.pieces,
             seconds=seconds["median"] / k,
             low=seconds["low"] / k,
             high=seconds["high"] / k,
@@ -68,7 +67,7 @@ class Observation:
     @property
     def fitted(self) -> bool:
         """Whether the performance model describes all that its seconds go into."""
-        return self.point.exchange not in COMPUTING_TOO
+        return self.point.exchange != COMPUTING_TOO
 
     @property
     def speed(self) -> str:
