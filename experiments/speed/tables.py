@@ -1,4 +1,4 @@
-"""Make the tables of README.md, docs/speed.md and docs/classify.md."""
+"""Make the tables of README.md and docs/speed.md."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.results import read_result
 from experiments.speed.run import measurements
-from experiments.tables import markdown, origins, percent
+from experiments.tables import markdown, origins
 
 RATIOS = {
     "to_gemm_floor": "products alone",
@@ -38,8 +38,6 @@ FEWER_PRODUCTS = 4 / 5  # nn.LSTM's, relative to ours
 SIZES = {512: "512 units", 1024: "1,024 units"}
 DTYPES = ("fp32", "bf16")
 WORKS = ("train", "classify", "featurize")
-PRECISIONS = ("fp32", "bf16", "int8")
-AGREEMENT = {"test": "SST's test set", "imdb_test": "some of IMDB's test set"}
 
 
 def training() -> str:
@@ -109,40 +107,6 @@ def vectors() -> str:
     return f"{markdown(head, rows)}\n\nOn {processor}, AMX unused. {origins(results)}"
 
 
-def equal_seconds() -> str:
-    """Return the bits of each variant after the same CPU seconds, over the seeds."""
-    result = read_result("speed", "equal_seconds")
-    rows = []
-    for name, seconds in result["seconds_of_a_step"].items():
-        runs = [run for run in result["runs"] if run["name"] == name]
-        first, bits = runs[0], sorted(run["valid"] for run in runs)
-        what = "2018" if first["published"] else "7183e653" if first["before"] else "ours"
-        budget = result["seconds"][str(first["units"])]
-        speed = first["lanes"] * first["window"] / median(seconds)
-        cells = [f"{first['units']:,}", f"{budget}", f"{first['lanes']}", f"{speed:,.0f}"]
-        middle = f"{median(bits):.3f} ({bits[0]:.3f} to {bits[-1]:.3f})"
-        rows.append([what, *cells, f"{first['characters'] / 1e6:.2f}", middle])
-    head = ["kernels and recipe", "units", "CPU seconds", "lanes", "characters in a CPU second"]
-    head += ["million characters", "valid, bits per character"]
-    processor = result["origin"]["hardware"]["processor"]
-    return f"{markdown(head, rows)}\n\nOn one core of {processor}. {origins({'': result})}"
-
-
-def before_and_after() -> str:
-    """Return how much faster the kernels for Intel AMX became on 2026-11-29."""
-    results = {
-        f"amx_before_{units}": read_result("speed", f"amx_before_{units}") for units in SIZES
-    }
-    rows = []
-    for title, result in zip(SIZES.values(), results.values(), strict=True):
-        for end, what in (("", title), ("_in", f"{title}, a deeper layer")):
-            ratios = (f"new{end}_to_old{end}", f"old{end}_to_ach{end}", f"new{end}_to_ach{end}")
-            rows.append([what, *(with_range(result["ratios"][name]) for name in ratios)])
-    head = ["training in bf16", "speed over that of `7183e653`"]
-    head += ["of what is achievable, before", "after"]
-    return f"{markdown(head, rows)}\n\n{origins(results)}"
-
-
 def engine() -> str:
     """Return the CPU seconds of the inference engine and of PyTorch."""
     result = read_result("speed", "engine")
@@ -183,11 +147,6 @@ def measured(results: Mapping[str, Mapping[str, Any]]) -> str:
         processor = ", ".join([hardware["processor"], *hardware["bf16_instructions"]])
         machines.add(", ".join(hardware["gpus"]) or f"{hardware['cores']} cores of {processor}")
     return f"On {'; '.join(sorted(machines))}. {origins(results)}"
-
-
-def with_range(row: Mapping[str, float]) -> str:
-    """Return a median with the lowest and the highest value."""
-    return f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
 
 
 def on_a_gpu() -> str:
@@ -337,68 +296,6 @@ def gpu() -> str:
         rows.append([f"{title}: main.py", f"{median(speeds):,.0f} ({ends})"])
     table = markdown(["training in bf16", "characters/s"], rows)
     return f"{table}\n\n{origins({'gpu_training': run})}"
-
-
-def precisions() -> str:
-    """Return the speed of inference in three precisions, and how far their answers agree."""
-    result = read_result("speed", "precisions")
-    rows = [
-        [f"{title}, {count(texts)}", *in_precisions(times)]
-        for units, title in SIZES.items()
-        for texts, times in result["microseconds"][str(units)].items()
-    ]
-    classify = "`classify`, time per character, for 128 texts of at most 500 characters processed"
-    rows.append([f"{classify} together", *in_precisions(result["classify"])])
-    head = ["time to process one more byte of each text, on one core"]
-    head += [f"{name}, microseconds" for name in PRECISIONS]
-    head += [f"{name}, times as fast" for name in PRECISIONS[1:]]
-    agreement = [
-        [
-            f"{title}, {name}",
-            f"{row['texts']:,}",
-            f"{row['characters']:,}",
-            percent(row["accuracy"]),
-            str(row["changed"]),
-            f"{row['largest']:.3f}",
-            f"{row['median']:.4f}",
-        ]
-        for key, title in AGREEMENT.items()
-        for name, row in ((name, result["agreement"][key][name]) for name in PRECISIONS)
-    ]
-    heads = ["`default`", "texts", "characters", "correct, per cent", "labels changed"]
-    heads += ["largest change", "median change"]
-    tables = f"{markdown(head, rows)}\n\n{markdown(heads, agreement)}"
-    return f"{tables}\n\n{of_precisions(result)}"
-
-
-def many_texts() -> str:
-    """Return how long `classify` takes for many texts, in three precisions."""
-    result = read_result("speed", "precisions")
-    times = [result["classify"][name] for name in PRECISIONS]  # microseconds per character
-    rows = [
-        ["10,000 comments of 200 characters", *(f"{time * 2 / 60:.1f} min" for time in times)],
-        ["a million texts of 500 characters", *(f"{time * 500 / 3600:.1f} h" for time in times)],
-    ]
-    table = markdown(["`classify`, one core", *PRECISIONS], rows)
-    return f"{table}\n\n{of_precisions(result)}"
-
-
-def of_precisions(result: Mapping[str, Any]) -> str:
-    """Say where and when the precisions were compared."""
-    hardware = result["origin"]["hardware"]
-    fast = ", ".join(hardware["bf16_instructions"])
-    return f"On {hardware['processor']}, {fast}. {origins({'precisions': result})}"
-
-
-def in_precisions(times: Mapping[str, float]) -> list[str]:
-    """Return times in three precisions, and how many times as fast the narrow ones are."""
-    faster = [f"{times['fp32'] / times[name]:.1f}" for name in PRECISIONS[1:]]
-    return [*(f"{times[name]:,.1f}" for name in PRECISIONS), *faster]
-
-
-def count(texts: str) -> str:
-    """Return a number of texts in words."""
-    return f"{texts} text{'s' * (texts != '1')}"
 
 
 def sizes() -> list[tuple[str, str]]:

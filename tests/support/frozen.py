@@ -2,9 +2,9 @@
 
 The pages of closed studies are text. `frozen` in the results.json of a study lists the numbers in
 the tables of such a page, in order: [RESULT#KEYS, VALUE] for what was measured (RESULT is a file of
-revision 7183e653, VALUE is not rounded), and the text of the number for everything else: sizes,
-published values, and what was worked out from several results. To change a number on purpose,
-change both.
+revision 7183e653, or results.json of 94c10db0; VALUE is not rounded), and the text of the number
+for everything else: sizes, published values, and what was worked out from several results. To
+change a number on purpose, change both.
 """
 
 import re
