@@ -3,9 +3,8 @@
 data_utils/published_sets/sets.toml describes each set; its registry says where to get it.
 """
 
-import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,7 +19,6 @@ from data_utils.labelled import (
 )
 from data_utils.published_sets.registry import DATA, how_to_get
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import LONGEST_RECORD
 from mlstm_sentiment.text.profiles import unescape
 
 SOURCES: dict[str, str] = DATA["sources"]  # of published values
@@ -143,43 +141,10 @@ class ClassFiles:
         return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-@dataclass(frozen=True)
-class StarTables:
-    """A CSV file for each part, without a header: the label, 1 and up, and the text."""
-
-    files: tuple[str, ...]
-    classes: tuple[str, ...]
-
-    def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts; a backslash and an n in a text are the end of a line."""
-        return [self._read(path) for path in paths]
-
-    def _read(self, path: Path) -> LabelledSet:
-        places = {str(place + 1): place for place in range(len(self.classes))}
-        texts, labels = [], []
-        for number, row in enumerate(_csv_rows(path), start=1):
-            if len(row) != 2 or row[0] not in places:
-                expected = f"a label from 1 to {len(places)} and a text"
-                raise InputError(f"{path}, row {number}: expected {expected}")
-            labels.append(places[row[0]])
-            texts.append(row[1].replace("\\n", "\n"))
-        return LabelledSet(texts, np.array(labels, dtype=np.int64), self.classes)
-
-
-def _csv_rows(path: Path) -> Iterator[list[str]]:
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
-    with open(path, encoding="utf-8", errors="replace", newline="") as file:
-        try:
-            yield from csv.reader(file)
-        except csv.Error as error:
-            raise InputError(f"{path}: damaged ({error})") from error
-
-
 LAYOUTS = {
     "tables": Tables,
     "label columns": LabelColumns,
     "class files": ClassFiles,
-    "star tables": StarTables,
 }
 Kind = Literal["classes", "emotions"]  # the question about a text
 
@@ -194,10 +159,15 @@ class Row:
     of: str = "all_units"  # the part of a result that holds it
 
 
-ONE_UNIT = Row("one_unit", "one unit", "accuracy", of="one_unit")
 # By the kind of a set: the rows, the main one first, and the baseline's key in a result.
 ROWS: dict[Kind, tuple[tuple[Row, ...], str]] = {
-    "classes": ((Row("all_units", "all units", "accuracy"), ONE_UNIT), "majority"),
+    "classes": (
+        (
+            Row("all_units", "all units", "accuracy"),
+            Row("one_unit", "one unit", "accuracy", of="one_unit"),
+        ),
+        "majority",
+    ),
     "emotions": ((Row("all_units", "all units", "plutchik_f1"),), "always"),
 }
 
@@ -210,7 +180,7 @@ class Published:
     source: str  # in SOURCES
     units: int
     value: float
-    standing: str = ""  # "secondary source" (we had no copy of the paper) or "unverified"
+    standing: str = ""  # "secondary source": we had no copy of the paper
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from configs import command
-from data_utils.published_sets.registry import how_to_get
 from experiments.baselines import BASELINES
 from experiments.intervals import (
     WORDS,
@@ -25,7 +24,7 @@ from experiments.intervals import (
     unpacked_answers,
 )
 from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
-from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
+from experiments.published_sets import SETS, Published
 from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
 from mlstm_sentiment.bounds import Argument
@@ -83,25 +82,6 @@ def with_words(path: Path) -> dict[str, Any] | None:
         return result
     of_words = {name: words[name] for name in BASELINES if name in words}
     return {**result, **of_words, "words_origin": words["origin"]}
-
-
-def complete(model: str) -> str:
-    """Return the table of a model, with rows for all other published values."""
-    results = measured(HERE / "results" / model)
-    rows = rows_of(results)
-    others = [entry for name, entry in SETS.items() if name not in results]
-    rows += [
-        row_of(entry, row)
-        for entry in others
-        for row in entry.rows
-        if row != ONE_UNIT or any(p.row == row.name for p in entry.published)
-    ]
-    absent = [
-        f"- {title(entry.name)}: not measured; {how_to_get(entry.name)}, then "
-        f"`python -m experiments.reproduction.run --model {model} --data DATA --tasks {entry.name}`"
-        for entry in others
-    ]
-    return "\n".join([as_markdown(rows, results), *absent])
 
 
 def shown(model: str) -> str:
@@ -173,18 +153,14 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
             names = (*BASELINES, *(["untrained"] * (row.of != "one_unit")), entry.baseline)
             others = {n: number(result[n], row.measure) for n in names if n in result}
             rows.append({
-                **row_of(entry, row),
+                "entry": entry,
+                "row": row,
+                "published": [value for value in entry.published if value.row == row.name],
                 "ours": number(result[row.of], row.measure),
                 **others,
                 "examples": result["examples"],
             })  # fmt: skip
     return rows
-
-
-def row_of(entry: PublishedSet, row: Row) -> dict[str, Any]:
-    """Return the published part of a row."""
-    published = [value for value in entry.published if value.row == row.name]
-    return {"entry": entry, "row": row, "published": published}
 
 
 def title(task: str) -> str:
@@ -225,8 +201,8 @@ def cells_of(row: dict[str, Any]) -> list[str]:
         in_words(row[name]) if name in row else "-"
         for name in ("ours", *BASELINES, "untrained", entry.baseline)
     ]
-    sizes = " / ".join(f"{count:,}" for count in row.get("examples", {}).values())
-    return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
+    sizes = " / ".join(f"{count:,}" for count in row["examples"].values())
+    return [title(entry.name), named.title, values or "-", *ours, sizes]
 
 
 def quoted(published: Published) -> str:
@@ -255,7 +231,7 @@ Per cent, with 95 % intervals. They cover the choice of the test texts alone: an
 training would give other numbers. Published: (units, source). The published models
 were trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G
 characters) of Amazon reviews. Secondary source: we had no copy of
-the paper, and the value stands in a later listing; unverified: from memory.
+the paper, and the value stands in a later listing.
 Accuracies: Wilson's interval, or over ten folds the t interval of their mean where that is wider.
 SemEval: F1 over Plutchik's eight emotions on the validation set, with intervals from resampled
 tweets; "majority" always answers every emotion. The published value is from a language model

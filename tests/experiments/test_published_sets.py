@@ -119,21 +119,3 @@ def test_what_is_not_there_is_named_with_how_to_get_it(tmp_path, name):
         entry.read(tmp_path)
     assert f"{tmp_path / name / entry.layout.files[0]}: no such file" in str(error.value)
     assert way in str(error.value)
-
-
-def test_yelp_is_read_as_it_is_published(tmp_path):
-    (tmp_path / "yelp").mkdir()
-    for part in ("train", "test"):
-        rows = [f'"{n % 2 + 1}","he said ""{part} {n}"",\\nand left"' for n in range(20)]
-        (tmp_path / "yelp" / f"{part}.csv").write_text("\n".join(rows) + "\n")
-    task = SETS["yelp"].read(tmp_path)
-    assert task.texts.texts[0] == 'he said "train 0",\nand left'
-    assert task.texts.labels.tolist() == [0, 1] * 20
-    assert sizes(task.folds[0]) == [18, 2, 20]
-    path = tmp_path / "yelp/test.csv"
-    path.write_bytes(b'"1","caf\xe9"\n"2","' + b"long " * 30_000 + b'"\n')
-    assert SETS["yelp"].read(tmp_path).sets[-1].texts == ["caf\ufffd", "long " * 30_000]
-    for wrong in ('"3","text"\n', '"0","text"\n', '"1"\n', '"1","a","b"\n'):
-        path.write_text('"1","text"\n' + wrong)
-        with pytest.raises(InputError, match=r"test\.csv, row 2: expected a label from 1 to 2 and"):
-            SETS["yelp"].read(tmp_path)
