@@ -3,9 +3,8 @@
 python -m experiments.tables
 
 The text of a page between the lines `<!-- made: package.module.function word ... -->` and
-`<!-- /made -->` is what the function returns for these words. In the YAML at the head of a page,
-the lines are `# made: ...` and `# /made`. Before that, the command moves new results into the
-results.json of their studies (see results.py).
+`<!-- /made -->` is what the function returns for these words. Before that, the command moves new
+results into the results.json of their studies (see results.py).
 """
 
 import importlib
@@ -23,9 +22,7 @@ from mlstm_sentiment.files.writer import write_atomically
 
 ROOT = EXPERIMENTS.parent
 PAGES = ("README.md", "docs/*.md", "experiments/**/*.md", "mlstm_sentiment/pretrained/**/*.md")
-MADE = re.compile(
-    r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
-)
+MADE = re.compile(r"^(<!-- made: ([\w.]+)(.*?) -->\n).*?^(<!-- /made)", re.DOTALL | re.MULTILINE)
 NOT_YET = "Not measured yet."  # in place of a table whose result is absent
 DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
 

@@ -11,7 +11,6 @@ python -m experiments.everyday_english.measure --texts data/everyday --part test
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,7 @@ class Options:
     texts: Path
     """The folder of experiments.everyday_english.texts."""
     methods: tuple[str, ...]
-    """Shipped models, or the folder of one; MODEL:FOLDER, with its former head; vader; bag_public;
-    bag_all; minilm."""
+    """Shipped models, or the folder of one; vader; bag_public; bag_all; minilm."""
     part: str = "val"
     """val or test."""
     data: Path | None = None
@@ -102,8 +100,7 @@ def main() -> None:
         for group, row in (*result["groups"].items(), *result["kinds"].items()):
             print(name, group, {key: value for key, value in row.items() if "right" not in key})
         content = {"part": options.part, "most": options.most, **result}
-        model, another, _ = name.partition(":")
-        key = f"{options.part}_{Path(model).name}{'_former' if another else ''}"
+        key = f"{options.part}_{Path(name).name}"
         write_result("everyday_english", key, {**content, "origin": describe_origin()})
 
 
@@ -137,23 +134,17 @@ def method_of(name: str, texts: Path) -> Method:
         sources = (*REVIEWS, "grammar") if name == "bag_public" else None
         train = [e for e in read(texts / "train.jsonl") if sources is None or e.source in sources]
         return minilm(train) if name == "minilm" else bag(train)
-    model, _, folder = name.partition(":")
-    if model not in (*ALIASES, *ALIASES.values()) and not Path(model).is_dir():
+    if name not in (*ALIASES, *ALIASES.values()) and not Path(name).is_dir():
         raise InputError(f"method {name!r}: known are {', '.join(ALIASES)}, vader, bag_public, ...")
-    head = SentimentClassifier.from_pretrained(model, classifier=folder or None).fitted
+    classifier = SentimentClassifier.from_pretrained(name)
+    head = classifier.fitted
 
     def answer(texts: Sequence[str]) -> np.ndarray:
-        output = head.answer(*inputs_of(model, tuple(texts)))
+        output = head.answer(*classifier.read(texts))
         assert output.neutral is not None
         return three_answers(output.probabilities, output.neutral, head.threshold)
 
     return answer
-
-
-@lru_cache(1)
-def inputs_of(model: str, texts: tuple[str, ...]) -> tuple[np.ndarray, Sequence[str] | None]:
-    """Return the states and the words of texts: the same for every head of a model."""
-    return SentimentClassifier(model).fit().read(texts)
 
 
 def minilm(train: Sequence[Example]) -> Method:

@@ -25,15 +25,7 @@ TITLES = {
     "minilm": "MiniLM, a sample",
     "vader": "VADER",
 }
-COMPARED = ("bag_public", "bag_all", "minilm", "vader")
-LEVER_COLUMNS = {  # of the result `levers`: title
-    "reviews": "reviews",
-    "sst": "SST",
-    "long": "long reviews",
-    "negation": "negation",
-    "bug, three": "bug",
-    "sarcasm": "sarcasm",
-}
+COMPARED = ("bag_all", "minilm", "vader")
 TARGETS = {  # set before: sides / three
     "app reviews": "90 / -",
     "hotel remarks": "91 / -",
@@ -122,18 +114,13 @@ def against(model: str) -> str:
     """Return by how many points a model is ahead of other methods on the same texts."""
     results = _measured()
     own = results[model]
-    others = {name: results[name] for name in COMPARED if _has_answers(results.get(name))}
+    others = {name: results[name] for name in COMPARED if name in results}
     rows = [
         [group, *(_apart(own[part][group], other[part].get(group)) for other in others.values())]
         for part, group in _rows(results)
         if group in own[part]
     ]
     return markdown(["points, sides / three", *(TITLES[name] for name in others)], rows)
-
-
-def _has_answers(result: dict[str, Any] | None) -> bool:
-    """Return whether a result says which texts are right; earlier ones do not."""
-    return result is not None and "right_three" in next(iter(result["groups"].values()))
 
 
 def _rows(results: dict[str, dict[str, Any]]) -> list[tuple[str, str]]:
@@ -160,25 +147,6 @@ def _difference(own: dict[str, Any], other: dict[str, Any], kind: str) -> Differ
     ends = (np.flatnonzero(right != theirs), np.flatnonzero(right == theirs))
     rows = np.concatenate(ends)[:count]
     return compare(Measured(right[rows]), Measured(theirs[rows]))
-
-
-def levers() -> str:
-    """Return what each lever gained on val."""
-    rows = []
-    for name, row in read_result("everyday_english", "levers")["val"].items():
-        gain = row["gain"]
-        rows.append(
-            [
-                name,
-                *(percent(row[key]) for key in ("sides", "three")),
-                f"{100 * gain['sum']:+.1f} +- {100 * gain['margin']:.1f}",
-                *(percent(row[key]) for key in LEVER_COLUMNS),
-                str(row["negation, written for val"]),
-                str(row["sarcasm, written for val"]),
-            ]
-        )
-    head = ["fit", "sides", "three", "gain, sides + three", *LEVER_COLUMNS.values()]
-    return markdown([*head, "negation, of 78", "sarcasm, of 24"], rows)
 
 
 def targets() -> str:

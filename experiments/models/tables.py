@@ -1,6 +1,5 @@
 """Make the tables of README.md, of the models' cards and of SOURCES.md."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -228,42 +227,6 @@ def commands(model: str) -> str:
     """Return the commands that trained a model, from its config.json; each once."""
     lines = (f"- `python {part['command']}`, revision {revision(part)}" for part in history(model))
     return "\n".join(dict.fromkeys(lines))
-
-
-def front_matter(model: str) -> str:
-    """Return the model-index of a card in JSON, which is valid YAML."""
-    results = []
-    if result := sst_of(model):
-        one = read_result("reproduction", f"{model}/one_rule")["rules"]["best_on_train"]
-        name = f"unit {one['unit']}, chosen with its threshold on SST's train split"
-        of_all = metric("all units", result["all_units"]["test_accuracy"])
-        of_one = {
-            of: metric(name, row["test_accuracy"])
-            for of, row in one["sets"].items()
-            if of in ("sst", "imdb", "cr")
-        }
-        metrics = [of_all, of_one.pop("sst")]
-        results.append(task("text-classification", "SST-2", "sst2", metrics))
-        for of, value in of_one.items():
-            results.append(task("text-classification", of.upper(), of, [value]))
-    if measured := of_these_weights(f"bits_{model}", model):
-        value = round(measured["bits_per_character"], 4)
-        metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
-        results.append(
-            task("text-generation", "held-out Amazon reviews", "amazon_reviews", metrics)
-        )
-    return f"model-index: {json.dumps([{'name': model, 'results': results}])}"
-
-
-def metric(name: str, accuracy: float) -> dict[str, Any]:
-    """Return an accuracy in the form of a model-index."""
-    return {"type": "accuracy", "name": name, "value": round(accuracy, 4)}
-
-
-def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a result in the form of a model-index."""
-    dataset = {"name": name, "type": identifier, "split": "test"}
-    return {"task": {"type": kind}, "dataset": dataset, "metrics": metrics}
 
 
 def selection() -> str:
