@@ -5,18 +5,22 @@ python -m experiments.neuron.run --model amazon_1024 --data DATA --work runs/neu
 
 import shutil
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from configs import command
+from experiments.intervals import area_difference
 from experiments.published_sets import SETS
 from mlstm_sentiment.commands.options import Model
 from mlstm_sentiment.files.writer import write_json
 from model.inference.weights import load_model
+from transfer.features import FeatureCache
 from transfer.neuron.report import write_figures
 from transfer.neuron.study import run_study
+from transfer.regression import Examples
 from transfer.task import StudyOptions
 
 HERE = Path(__file__).resolve().parent
@@ -57,8 +61,21 @@ def study(options: Options) -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32)
     settings = StudyOptions(neuron=options.neuron, draws=options.draws, untrained=options.untrained)
     results = run_study(loaded, sets, work, settings)
+    test = FeatureCache(work / "features").examples(loaded, sets)[2]
+    results["areas"] = {"apart": best_apart(results["ranking"], test)}
     keep(results, write_figures(results, work / "figures"), folder)
     print(f"numbers and figures in {folder}, the texts in {work / 'neuron.json'}")
+
+
+def best_apart(ranking: dict[str, Any], test: Examples) -> list[dict[str, Any]]:
+    """Return how far apart the AUCs of the best and the second unit are, and the next two's."""
+    oriented = [unit["polarity"] * test.features[:, unit["unit"]] for unit in best_units(ranking)]
+    return [area_difference(*pair, test.labels) for pair in pairwise(oriented)]
+
+
+def best_units(ranking: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the three units with the largest AUC on train, the best one first."""
+    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:3]
 
 
 def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:

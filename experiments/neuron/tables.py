@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from experiments.models.tables import named
-from experiments.neuron.areas import best_units
+from experiments.neuron.run import best_units
 from experiments.results import names, read_result
 from experiments.tables import accuracy, markdown, origins, percent
 
@@ -33,8 +33,7 @@ def accuracies(model: str) -> str:
     ranking = result["ranking"]
     best = max(ranking["units"], key=lambda unit: unit["train_accuracy"])
     first, second, third = best_units(ranking)
-    compared = read_result("neuron", f"{model}/areas")
-    ahead_of_second, ahead_of_third = map(difference_of, compared["apart"])
+    ahead_of_second, ahead_of_third = map(difference_of, result["areas"]["apart"])
     on_train = np.array(ranking["train_area"])
     clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
     rows = [
@@ -60,7 +59,7 @@ def accuracies(model: str) -> str:
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
-    files = {"neuron.json": result, "areas.json": compared}
+    files = {"neuron.json": result, "areas": result["areas"]}
     return f"{markdown(head, rows)}\n\n{origins(files)}"
 
 

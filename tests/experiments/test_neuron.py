@@ -8,7 +8,7 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.checkpoints import TEXTS, after_words, best_unit
-from experiments.neuron.run import Options, study
+from experiments.neuron.run import Options, best_units, study
 from experiments.published_sets import SETS
 from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.text.profiles import text_profile
@@ -46,6 +46,8 @@ def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path):
     assert set(shown) <= set(texts)
     runs = {run for text in texts for run in runs_of_words(text)}
     assert not [run for run in runs if json.dumps(run)[1:-1] in written]
+    areas = [0.5 + u["polarity"] * (u["test_area"] - 0.5) for u in best_units(shipped["ranking"])]
+    assert shipped["areas"]["apart"][0]["difference"] == pytest.approx(areas[0] - areas[1])
     assert {"by_units", "by_labels", "ranking", "without", "baselines"} <= shipped.keys()
     for part, measure in (("texts", {"value"}), ("moments", {"word", "change"})):
         full, left = whole["extremes"][part], shipped["extremes"][part]
