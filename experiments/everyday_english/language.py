@@ -7,6 +7,7 @@ Other languages are words drawn by their frequency: the lists of wordfreq (CC BY
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def main() -> None:
     texts = [clean(text)[:LONGEST] for text in (*english, *others)]
     labels = np.repeat([0, 1], [len(english), len(others)])
     fit = LogisticRegression(C=STRENGTH, fit_intercept=False, max_iter=200, tol=1e-5)
-    weights = fit.fit(hashed(texts), labels).coef_[0]
+    rows = [buckets_of(text, BUCKETS, runs_of_letters) for text in texts]
+    weights = fit.fit(hashed(rows, BUCKETS), labels).coef_[0]
     scale = float(np.abs(weights).max()) / 127
     np.savez(options.output, weights=(weights / scale).round().astype(np.int8), scale=scale)
     print(f"{len(english):,} English texts, {len(others):,} others")
@@ -81,13 +83,12 @@ def drawn(language: str, texts: int) -> list[str]:
     return [" ".join(draw.choice(words, draw.integers(2, 13), p=chances)) for _ in range(texts)]
 
 
-def hashed(texts: list[str]) -> sparse.csr_matrix:
-    """Return which runs of letters are in each text, over the root of their number."""
-    rows = [buckets_of(text, BUCKETS, runs_of_letters) for text in texts]
+def hashed(rows: Sequence[np.ndarray], buckets: int) -> sparse.csr_matrix:
+    """Return which buckets each text has, over the root of their number, [N, buckets]."""
     sizes = np.array(list(map(len, rows)))
     values = np.repeat(1 / np.sqrt(sizes.clip(1)), sizes)
     ends = np.concatenate([[0], sizes.cumsum()])
-    return sparse.csr_matrix((values, np.concatenate(rows), ends), (len(rows), BUCKETS))
+    return sparse.csr_matrix((values, np.concatenate(rows), ends), (len(rows), buckets))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from configs import command
-from experiments.everyday_english.reviews import SHORTEST_LONG, labelled, one_line
+from experiments.board.sets import one_line
+from experiments.everyday_english.reviews import SHORTEST_LONG, labelled
 from experiments.everyday_english.texts import Example, counted, held_out_texts, read, write
 from experiments.models.select_reviews import EXCLUDED, Review
 from mlstm_sentiment.reading.records import read_records

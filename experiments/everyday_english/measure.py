@@ -25,6 +25,7 @@ from experiments.board.methods import STRENGTHS, Vader, minilm_embedding, regres
 from experiments.board.sets import SEED, TEST_SETS, read_set
 from experiments.calibration import error_and_null
 from experiments.everyday_english.fit import BUCKETS, REVIEWS, SIDES
+from experiments.everyday_english.language import hashed
 from experiments.everyday_english.texts import Example, kinds_of, read
 from experiments.intervals import packed_answers
 from experiments.results import write_result
@@ -168,21 +169,16 @@ def vader(texts: Sequence[str]) -> np.ndarray:
 
 def bag(train: Sequence[Example]) -> Method:
     """Return a regression on the words and pairs of texts, of three classes."""
+
+    def words_of(texts: Sequence[str]) -> sparse.csr_matrix:
+        return hashed([buckets_of(text, BUCKETS) for text in texts], BUCKETS)
+
     sides = np.array([SIDES[example.label] for example in train])
-    features = hashed([example.text for example in train])
+    features = words_of([example.text for example in train])
     rarity = np.log(len(train) / np.bincount(features.indices, minlength=BUCKETS).clip(2))
     fit = LogisticRegression(C=STRENGTH, max_iter=60, tol=1e-3)
     fit.fit(features.multiply(rarity).tocsr(), sides)
-    return lambda texts: fit.predict_proba(hashed(texts).multiply(rarity).tocsr())
-
-
-def hashed(texts: Sequence[str]) -> sparse.csr_matrix:
-    """Return which n-grams are in each text, over the root of their number."""
-    rows = [buckets_of(text, BUCKETS) for text in texts]
-    sizes = np.array(list(map(len, rows)))
-    values = np.repeat(1 / np.sqrt(sizes.clip(1)), sizes)
-    ends = np.concatenate([[0], sizes.cumsum()])
-    return sparse.csr_matrix((values, np.concatenate(rows), ends), (len(rows), BUCKETS))
+    return lambda texts: fit.predict_proba(words_of(texts).multiply(rarity).tocsr())
 
 
 def measured(

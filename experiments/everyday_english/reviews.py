@@ -16,6 +16,7 @@ from pathlib import Path
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
+from experiments.board.sets import one_line
 from experiments.default_model.everyday import everyday_sentences
 from experiments.everyday_english.texts import ANSWERS, Example, read
 from experiments.models.select_reviews import EXCLUDED, Review
@@ -113,11 +114,6 @@ def labelled(path: Path, source: str) -> list[Example]:
     (dataset,) = read_labelled_sets([path])
     pairs = zip(dataset.texts, dataset.labels.tolist(), strict=True)
     return [Example(text, SIDES[label], source) for text, label in pairs]
-
-
-def one_line(text: str) -> str:
-    """Return a review without HTML line breaks, with single spaces."""
-    return " ".join(text.replace("<br />", " ").split())
 
 
 def part_of(text: str, chooser: random.Random) -> str:

@@ -6,7 +6,7 @@ import pytest
 from data_utils.labelled import LabelledSet
 from experiments.board import domains, tables
 from experiments.board.__main__ import calibration, describe, main
-from experiments.board.methods import Answers, Bag, fit_unit
+from experiments.board.methods import Answers, bag, fit_unit
 from experiments.board.sets import Texts, balanced, remarks
 from experiments.intervals import (
     Measured,
@@ -89,7 +89,7 @@ def test_a_unit_and_a_bag_learn_from_labels():
     assert slope < 0 < cut < 1.5
     texts = [f"{word} number {i}" for i, word in enumerate(np.where(labels, "good", "bad"))]
     train = LabelledSet(texts, labels, ("negative", "positive"))
-    answers = Bag(train, train, draws=2).answer(["bad", "good thing"])
+    answers = bag(train, train, draws=2).answer(["bad", "good thing"])
     assert (answers.positive > 0.5).tolist() == [False, True]
     assert len(answers.draws) == 2
 

@@ -44,12 +44,6 @@ def test_a_new_result_stands_for_the_old_one_and_then_replaces_it(folder):
     assert results.read_result("speed", "model/b")["value"] == 1.5
 
 
-def test_rows_of_metrics_are_a_list(folder):
-    (folder / "results/run.jsonl").write_text('{"step": 1}\n{"step": 2}\n')
-    results.collect()
-    assert results.read_result("speed", "run") == [{"step": 1}, {"step": 2}]
-
-
 def test_what_is_absent_is_none_or_not_measured(folder, tmp_path):
     assert results.find_result("speed", "c") is None
     assert results.find_result("tour", "c") is None
