@@ -1,22 +1,18 @@
 """Make the tables of the first page and of experiments/README.md."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.baselines import BASELINES
 from experiments.board import tables as board
 from experiments.intervals import Difference, compare_with_published
 from experiments.learning.tables import largest
 from experiments.models.tables import NORMAL
-from experiments.published_sets import SETS
 from experiments.reproduction.answer import (
     BYTES,
     SUBWORDS,
     against_published,
     all_units,
-    by_one_rule,
     compared_with_published,
     emotions_lead,
     one_unit,
@@ -24,25 +20,10 @@ from experiments.reproduction.answer import (
 )
 from experiments.reproduction.page import shipped_score
 from experiments.results import read_result
-from experiments.tables import accuracy, markdown, percent, span
-from mlstm_sentiment.files.shipped import CONFIG_FILE, SHIPPED_MODELS
-from mlstm_sentiment.files.storage import read_json
+from experiments.tables import markdown, percent, span
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 
-FOLDED = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA"}  # sets of ten folds
 SHIPPED = {"stars_1024": "`default`", "stars_512": "`default_small`", SUBWORDS: "", BYTES: ""}
-IN_THE_TABLE = {"tfidf": "TF-IDF", "nb": "NB-weighted", "words_and_characters": "with characters"}
-NOTES = """\
-- **Bits per character**: the published value was read off figures of NVIDIA/sentiment-discovery (`size_comparison.png` and `16vs32.png`), to 0.005
-  bits. It was measured on training text, after 38.3 G characters (one epoch of 40 GB of reviews). Ours were measured on test text.
-  `amazon_1024` was trained on {characters:,.0f} M characters. `amazon_subword_1024` was trained on the same reviews as subword tokens, and then
-  also on reviews of films and other things, IMDB's training texts (without labels) among them.
-- **Frozen**: only the regression is fitted to labels, except for `default`, which was trained on labels, including those of both
-  training sets. Where there are several features, we take the best on val.
-- **One unit**: the unit and its threshold are chosen on SST's train split. No label of IMDB or CR was used; MR contains SST's sentences. For
-  IMDB, the published units were fitted on IMDB.
-- **The performance model** has {fitted} parameters fitted to 15 points and is {worst:.2%} off at worst, if the worst error is made least; four constants
-  without physics are {rival:.2%} off. It is not a measurement. Its computing time is the 17 h per epoch of their text (their figure has 19.5).
-"""  # noqa: E501
 
 
 def models() -> str:
@@ -199,150 +180,9 @@ def folders() -> str:
     return markdown(["folder", "question", "answer"], lines, "lll")
 
 
-def published() -> str:
-    """Return our results next to the published ones and those of word baselines."""
-    fit = read_result("scaling", "published")["predicted"]
-    known = read_result("neuron", f"{BYTES}/neuron")["by_labels"]
-    rows = [
-        *pair("Amazon reviews, bits per character", "1.34 (1,024 units)", with_error),
-        *pair("SST, all units", "81.8 (1,024 units), 91.8 (4,096 units)", on_all_units("sst")),
-        *pair("IMDB, all units", "76.2 (1,024 units), 92.8 (4,096 units)", on_all_units("imdb")),
-        *(
-            row
-            for name, title in FOLDED.items()
-            for row in pair(f"{title}, ten folds, all units", radfords(name), on_all_units(name))
-        ),
-        *pair("SST, one unit", "81.2 (1,024 units), 86.7 (4,096 units)", on_one_unit("sst")),
-        *pair(
-            "IMDB, the same unit and threshold",
-            "73.4 (1,024 units), 92.1 (4,096 units)",
-            on_one_unit("imdb"),
-        ),
-        *pair("CR, the same unit and threshold", "", on_one_unit("cr")),
-        *pair("MR, the same unit and threshold", "", on_one_unit("mr_all")),
-        [
-            f"SST, one unit known beforehand, its threshold from {known['counts'][0]} labels",
-            "",
-            drawn(known["curves"]["known_unit"][0]),
-            f"`{BYTES}`",
-            f"TF-IDF fitted to as many labels {drawn(known['curves']['tfidf'][0])}",
-        ],
-        *(
-            [
-                f"{title}, trained on labels",
-                "",
-                board.cell("default", name),
-                "`default`",
-                "[the board](board/README.md)",
-            ]
-            for name, title in (("sst", "SST"), ("imdb", "IMDB (some of its reviews)"))
-        ),
-        [
-            "SemEval-2018 E-c, mean F1 of 8 emotions",
-            "39.4 (4,096 units, fine-tuned on the task)",
-            percent(emotions(BYTES)["value"], emotions(BYTES)["interval"]),
-            f"`{BYTES}`",
-            f"{words_on('semeval')}, every emotion always "
-            f"{percent(emotions(BYTES, 'always')['value'])}",
-        ],
-        *(
-            [
-                f"speed of 128 V100s relative to one, {units} units, {network}",
-                theirs,
-                f"{fit[curve][4]:.1f}",
-                "the performance model",
-                "",
-            ]
-            for curve, units, network, theirs in (
-                ("ethernet_4096", "4,096", "Ethernet", "92.6"),
-                ("infiniband_4096", "4,096", "InfiniBand", "109.1"),
-                ("infiniband_8192", "8,192", "InfiniBand", "120.9"),
-            )
-        ),
-    ]
-    head = ["what", "published", "ours", "our model", "compared with"]
-    return markdown(head, rows, "lrrll")
-
-
-def notes() -> str:
-    """Return what the table of published results leaves out."""
-    config = read_json(SHIPPED_MODELS / BYTES / CONFIG_FILE)
-    fit = read_result("scaling", "published")
-    return NOTES.format(
-        characters=config["provenance"]["characters"] / 1e6,
-        fitted=fit["fitted_parameters"],
-        worst=fit["worst_by_minimax"],
-        rival=fit["rivals"][0]["worst_by_minimax"],
-    )
-
-
-def radfords(name: str) -> str:
-    """Return the published value of Radford et al. on a set."""
-    (value,) = (
-        each for each in SETS[name].published if (each.source, each.row) == ("radford", "all_units")
-    )
-    about = filter(None, (f"{value.units:,} units", value.standing))
-    return f"{100 * value.value:.1f} ({', '.join(about)})"
-
-
-def pair(what: str, published: str, ours: Any) -> list[list[str]]:
-    """Return a row for each of the two models; `ours` gives a value, a name and a comparison."""
-    first, second = (ours(model) for model in (BYTES, SUBWORDS))
-    return [[what, published, *first], ["the same", "", *second]]
-
-
-def with_error(model: str) -> Sequence[str]:
-    """Return bits per character with the margin of their 95 % interval."""
-    result = read_result("models", f"bits_{model}")
-    margin = NORMAL * result["standard_error"]
-    return f"{result['bits_per_character']:.3f} +- {margin:.3f}", f"`{model}`", ""
-
-
-def on_all_units(name: str) -> Any:
-    """Return a function for `pair`: the accuracy of all units on a set."""
-
-    def of(model: str) -> Sequence[str]:
-        result = reproduced(model, name)
-        compared = ""
-        if model == BYTES:
-            compared = words_on(name)
-            if name == "sst":
-                compared += f"; untrained {percent(result['untrained']['test_accuracy'])}"
-        return accuracy(result["all_units"]), f"`{model}`", compared
-
-    return of
-
-
-def on_one_unit(name: str) -> Any:
-    """Return a function for `pair`: the accuracy of one unit on a set."""
-
-    def of(model: str) -> Sequence[str]:
-        rule = by_one_rule(model)
-        return accuracy(rule["sets"][name]), f"`{model}`, unit {rule['unit']}", ""
-
-    return of
-
-
-def words_on(name: str) -> str:
-    """Return the values of the word baselines on a set."""
-    result = read_result("reproduction", f"tfidf/{name}")
-    values = {
-        key: result[key]["plutchik_f1"]["value"]
-        if name == "semeval"
-        else result[key]["test_accuracy"]
-        for key in BASELINES
-    }
-    return f"words: {', '.join(f'{IN_THE_TABLE[key]} {percent(values[key])}' for key in values)}"
-
-
-def drawn(row: Mapping[str, Any]) -> str:
-    """Return an accuracy with the interval over draws of labels."""
-    return percent(row["test_accuracy"], row["draw_interval"])
-
-
-def emotions(model: str, row: str = "all_units") -> dict[str, Any]:
+def emotions(model: str) -> dict[str, Any]:
     """Return the mean F1 of eight emotions, with its interval."""
-    return reproduced(model, "semeval")[row]["plutchik_f1"]
+    return reproduced(model, "semeval")["all_units"]["plutchik_f1"]
 
 
 def bits(model: str) -> float:
