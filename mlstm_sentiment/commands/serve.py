@@ -6,15 +6,17 @@ mlstm-sentiment serve --model runs/tour --port 8001
 
 import logging
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 from ..bounds import Bound
-from ..errors import InputError
-from ..reading.no_answer import answered_text
+from ..errors import TIME_IS_UP, InputError
 from .demo import PageOptions
 
 if TYPE_CHECKING:
@@ -44,35 +46,49 @@ def run(options: Options) -> None:
     except ValueError as error:
         raise InputError(f"--host is {options.host}; it must be an IP address") from error
     try:
-        from ..server.application import Address, Limits, application, listener, serving
-        from ..server.batching import Batcher
+        from ..server.application import Address, Limits, application, listener, server_of
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
+    from ..server.answers import rows_of_texts
 
+    limits = Limits()
     with listener(options.host, options.port) as listening:
         address = Address(options.host, listening.getsockname()[1])
         page, classifier = _load(options)
-        limits = Limits()
-        if classifier is None:
-            batcher, submit, has_sides = Batcher(lambda *_: [], lambda _: [], 0), None, False
-        else:
-            encode, has_sides = classifier.encode, classifier.fitted.is_binary
-            batcher = Batcher(
-                _rows_of_texts(classifier),
-                lambda texts: list(map(len, encode(texts).tokens)),
-                limits.tokens,
-            )
-            submit = batcher.submit
+        answer, has_sides = None, False
+        if classifier is not None:
+            answer = partial(rows_of_texts, classifier, limits.tokens)
+            has_sides = classifier.fitted.is_binary
+            answer(["The first text takes longer."], False)
         token = None if options.no_token else secrets.token_urlsafe(16)
-        app = application(page, submit, address, token, limits, has_sides=has_sides)
-        with serving(app, listening, limits) as is_serving:
-            host = {"0.0.0.0": HOST, "::": "::1"}.get(str(ip), options.host)
-            place = f"[{host}]" if ":" in host else host
-            query = "" if token is None else f"?token={token}"
+        app = application(page, answer, address, token, limits, has_sides=has_sides)
+        server = server_of(app, limits)
+        host = {"0.0.0.0": HOST, "::": "::1"}.get(str(ip), options.host)
+        place = f"[{host}]" if ":" in host else host
+        query = "" if token is None else f"?token={token}"
+        with suppress(KeyboardInterrupt), _ended_by_other_signals(server.handle_exit):
             print(f"http://{place}:{address.port}/{query} (Ctrl-C ends it)", flush=True)
-            with suppress(KeyboardInterrupt):  # the other signals raise it too: program.run
-                batcher.run(is_serving)
+            server.run(sockets=[listening])
+
+
+@contextmanager
+def _ended_by_other_signals(end: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Within this context, let SIGHUP and its like end the server, as Ctrl-C and SIGTERM do.
+
+    Those two are uvicorn's. The handlers of `program.run` for the others raise KeyboardInterrupt,
+    which uvicorn would take for an error of a request that just runs.
+    """
+    names = ("SIGHUP", *TIME_IS_UP)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    heard = {each: signal.getsignal(each) for each in numbers if callable(signal.getsignal(each))}
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
@@ -94,30 +110,4 @@ def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]"
         page = None
     else:
         page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
-    if fitted is None:
-        return page, None
-    classifier = SentimentClassifier(loaded, fitted).fit()
-    _rows_of_texts(classifier)(["The first text takes longer."], False)
-    return page, classifier
-
-
-def _rows_of_texts(
-    classifier: "SentimentClassifier",
-) -> Callable[..., list[dict[str, Any]]]:
-    """Return a function from texts to what `classify` adds to their rows.
-
-    Its second argument: whether the label is to be one of two sides. Its third: a function that is
-    called with the number of tokens just processed; it may classify other texts.
-    """
-    from ..head.answers import added_names
-
-    def rows(
-        texts: list[str], sides: bool, meanwhile: Callable[[int], object] | None = None
-    ) -> list[dict[str, Any]]:
-        answered, names = (
-            list(map(answered_text, texts)),
-            added_names(classifier.fitted, sides=sides),
-        )
-        return classifier.results(answered, names, sides=sides, advance=meanwhile)
-
-    return rows
+    return page, None if fitted is None else SentimentClassifier(loaded, fitted).fit()

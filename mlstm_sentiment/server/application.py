@@ -1,7 +1,6 @@
-"""What the server answers, and how it listens.
+"""What the server answers: the page of a model, POST /classify, and errors as JSON.
 
-It answers with the page of a model, POST /classify, and errors as JSON. It listens with uvicorn, in
-a thread, and ends idle connections.
+Each request to classify is computed in a thread of its own; the system shares the cores among them.
 """
 
 import asyncio
@@ -12,14 +11,13 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -28,12 +26,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError, suggestion
 from ..head.head_files import HOW_TO_FIT
 from ..reading.texts import unicode_text
-from .batching import MOST_TEXTS, AnswerRow, ServerClosed, TooManyTokens
+from .answers import AnswerRow, TooManyTokens
 
 _PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
@@ -55,12 +52,24 @@ class Limits(NamedTuple):
     """What one client may ask for."""
 
     body: int = 1 << 16  # bytes
-    texts: int = MOST_TEXTS
+    texts: int = 128
     tokens: int = 10_000  # of a text
     headers: int = 1 << 14  # bytes, with the address
-    seconds: float = 60.0  # of a request
-    clients: int = 64  # requests at the same time, and connections
-    idle_seconds: float = 30.0  # of a connection
+    seconds: float = 60.0  # until the answer, and for each part of it to be received
+    clients: int = 64  # requests at the same time
+    idle_seconds: float = 30.0  # of a connection after an answer
+
+
+Answer = Callable[[list[str], bool, Callable[[int], object]], list[AnswerRow]]
+"""Returns a row for each text. The second argument: whether the label is to be one of two sides.
+
+The third is called every few hundredths of a second, with the number of tokens just processed; an
+error that it raises ends the computation.
+"""
+
+
+class _NobodyWaits(Exception):
+    """The client has left, its time is up, or the server ends."""
 
 
 class Address(NamedTuple):
@@ -102,9 +111,29 @@ class _Guard:
             app = _on_health(scope)
         self._clients += 1
         try:
-            await app(scope, receive, send_with_headers)
+            await self._in_time(app, scope, receive, send_with_headers)
         finally:
             self._clients -= 1
+
+    async def _in_time(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; end it if it takes too long, or if the server ends."""
+        seconds, clock, has_begun = self._limits.seconds, asyncio.get_running_loop().time, False
+
+        async def send_in_time(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            limit.reschedule(clock() + seconds)
+            await send(message)
+
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await app(scope, receive, send_in_time)
+        except TimeoutError:
+            reason = f"no answer in {seconds:g} seconds; send fewer texts"
+        except asyncio.CancelledError:
+            reason = "the server is shutting down"
+        if not has_begun:
+            await _refusal(503, reason)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if self._clients >= self._limits.clients:
@@ -147,7 +176,7 @@ def _refusal(status: int, message: str, headers: dict[str, str] | None = None) -
 
 def application(
     page: bytes | None,
-    submit: Callable[[Sequence[str], bool], "Future[list[AnswerRow]]"] | None,
+    answer: Answer | None,
     address: Address,
     token: str | None,
     limits: Limits,
@@ -156,10 +185,10 @@ def application(
 ) -> ASGIApp:
     """Return the ASGI application.
 
-    page: None if it cannot compute the model. submit: from texts, and whether the label is to be
-    one of two sides, to the future of their rows; None if the model has no classifier. token:
+    page: None if it cannot compute the model. answer: None if the model has no classifier. token:
     required in every request, if not None. has_sides: whether its classes are two.
     """
+    threads = ThreadPoolExecutor(limits.clients)
 
     async def show_page(request: Request) -> Response:
         if page is None:
@@ -168,24 +197,18 @@ def application(
         return StreamingResponse(_pieces(page), headers=length, media_type="text/html")
 
     async def classify(request: Request) -> Response:
-        if submit is None:
+        if answer is None:
             raise HTTPException(404, f"this model has no classifier. {HOW_TO_FIT}")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON_TYPE:
             raise HTTPException(415, f"the Content-Type is {kind or 'absent'}; send {JSON_TYPE}")
+        texts, sides = _question_in(await _body(request, limits.body), limits)
+        if sides and not has_sides:
+            raise HTTPException(400, "sides is for a model of two classes; leave it out")
         try:
-            async with asyncio.timeout(limits.seconds):
-                texts, sides = _question_in(await _body(request, limits.body), limits)
-                if sides and not has_sides:
-                    raise HTTPException(400, "sides is for a model of two classes; leave it out")
-                rows = await _unless_left(request, submit(texts, sides))
-        except TimeoutError:
-            seconds = f"{limits.seconds:g} seconds"
-            raise HTTPException(503, f"no answer in {seconds}; send fewer texts") from None
+            rows = await _unless_left(request, threads, partial(answer, texts, sides))
         except TooManyTokens as error:
             raise HTTPException(413, str(error)) from None
-        except ServerClosed:
-            raise HTTPException(503, "the server is shutting down") from None
         return JSONResponse({"results": rows, **({"sides": True} if sides else {})})
 
     routes = [
@@ -250,14 +273,26 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-async def _unless_left(request: Request, submitted: "Future[list[AnswerRow]]") -> list[AnswerRow]:
-    """Return the rows; cancel them and raise ClientDisconnect if the client leaves."""
+async def _unless_left(
+    request: Request,
+    threads: ThreadPoolExecutor,
+    answer: Callable[[Callable[[int], object]], list[AnswerRow]],
+) -> list[AnswerRow]:
+    """Return what a thread answers; stop it if this is cancelled, or the client leaves.
+
+    Raises ClientDisconnect in that case.
+    """
+    is_needed = True
+
+    def advance(tokens: int) -> None:
+        if not is_needed:
+            raise _NobodyWaits
 
     async def leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    rows = asyncio.wrap_future(submitted)
+    rows = asyncio.get_running_loop().run_in_executor(threads, answer, advance)
     left = asyncio.ensure_future(leaving())
     try:
         await asyncio.wait((rows, left), return_when=asyncio.FIRST_COMPLETED)
@@ -265,8 +300,8 @@ async def _unless_left(request: Request, submitted: "Future[list[AnswerRow]]") -
             raise ClientDisconnect
         return rows.result()
     finally:
+        is_needed = False
         left.cancel()
-        submitted.cancel()  # now: through `rows`, it would be after the response
         rows.cancel()
 
 
@@ -298,15 +333,18 @@ async def _on_error(request: Request, error: Exception) -> Response:
     )
 
 
-_ENDING_SECONDS = 2  # what requests get to finish when the server ends
-_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
+_ENDING_SECONDS = 1  # what requests get to finish when the server ends
 
 
 def listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens; InputError if the address is taken or not this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
+        # For its connections: else a client waits 40 ms for the body that follows the head. asyncio
+        # sets it only if the socket was made with TCP's protocol number.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         reason = os.strerror(error.errno or 0)
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
@@ -316,15 +354,12 @@ def listener(host: str, port: int) -> socket.socket:
         raise InputError(f"--host {host}: {reason}") from error
 
 
-@contextmanager
-def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[Callable[[], bool]]:
-    """Serve an application in a thread; yield whether it still does.
-
-    In a thread, uvicorn leaves the signals to the caller.
-    """
+def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
+    """Return a server of an application; `run(sockets=[listener(...)])` serves until a signal."""
     config = uvicorn.Config(
         app,
-        http=_Connection,
+        loop="asyncio",
+        http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
@@ -335,95 +370,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
         workers=1,
         backlog=limits.clients,
         h11_max_incomplete_event_size=limits.headers,
-        limit_concurrency=limits.clients,
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it takes fractions
         timeout_graceful_shutdown=_ENDING_SECONDS,
     )
-    server = uvicorn.Server(config)
-
-    async def serve() -> None:
-        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
-        await server.serve(sockets=[listening])
-
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(lambda: asyncio.run(serve()))
-        try:
-            yield lambda: not running.done()
-        finally:
-            server.should_exit = True
-    running.result()
-
-
-class _Connection(H11Protocol):
-    """A connection that is closed if it stalls, or if it is idle and another needs its place."""
-
-    def __init__(self, *settings: Any, **options: Any):
-        super().__init__(*settings, **options)
-        self._most = self.limit_concurrency or 1
-        self.limit_concurrency = None  # a refusal of uvicorn's is not JSON; _Guard refuses
-        self._stalled: asyncio.TimerHandle | None = None
-        self._last_active = 0.0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; close the connection that has been idle longest if there are too many."""
-        others = [
-            each
-            for each in self.connections
-            if isinstance(each, _Connection) and not each.transport.is_closing()
-        ]
-        idle = [each for each in others if each.is_idle]
-        if len(others) >= self._most and idle:
-            min(idle, key=lambda each: each._last_active).timeout_keep_alive_handler()
-        # Without TCP_NODELAY, a client would wait 40 ms for the body that follows the head. asyncio
-        # sets it only if the socket was made with TCP's protocol number.
-        with suppress(OSError):  # the client may have left
-            plain = transport.get_extra_info("socket")
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().connection_made(transport)
-        self._wait_for_bytes()
-
-    @property
-    def is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def data_received(self, data: bytes) -> None:
-        """Take bytes; wait for more if they are not a whole request."""
-        super().data_received(data)
-        if self.is_idle and not self.transport.is_closing():
-            self._wait_for_bytes()
-
-    def _wait_for_bytes(self) -> None:
-        self._last_active = self.loop.time()
-        self._unset_keepalive_if_required()
-        self.timeout_keep_alive_task = self.loop.call_later(
-            self.timeout_keep_alive, self.timeout_keep_alive_handler
-        )
-
-    def pause_writing(self) -> None:
-        """Give a client that does not receive its answer a limited time to do so."""
-        super().pause_writing()
-        self._stalled = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if self._stalled is not None:
-            self._stalled.cancel()
-
-    def send_400_response(self, msg: str) -> None:
-        if not self.is_idle and self.cycle.response_started:
-            return self.transport.close()
-        headers = {**HEADERS, "Content-Type": JSON_TYPE, "Connection": "close"}
-        events = (
-            h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request"),
-            h11.Data(data=json.dumps({"error": msg}).encode()),
-            h11.EndOfMessage(),
-        )
-        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
-        self.transport.close()
-
-
-def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Ignore errors about the limit of open files: the loop accepts the connections later."""
-    error = context.get("exception")
-    if not (isinstance(error, OSError) and error.errno in _OUT_OF_FILES):
-        loop.default_exception_handler(context)
+    return uvicorn.Server(config)

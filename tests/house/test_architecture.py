@@ -61,7 +61,7 @@ LAZY = {
     "mlstm_sentiment/reading/tables.py": {"pyarrow"},
     "mlstm_sentiment/reading/workbooks.py": {"pandas", "openpyxl"},
     "mlstm_sentiment/reading/progress.py": {"tqdm"},
-    "mlstm_sentiment/server/application.py": {"starlette", "uvicorn", "h11"},
+    "mlstm_sentiment/server/application.py": {"starlette", "uvicorn"},
 }
 
 

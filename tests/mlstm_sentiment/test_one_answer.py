@@ -14,10 +14,10 @@ import pytest
 
 from mlstm_sentiment import SentimentClassifier, Sink, Source, classify
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
 from mlstm_sentiment.head.head_files import find_classifier, load_fitted
+from mlstm_sentiment.server.answers import rows_of_texts
 from mlstm_sentiment.units.unit_traces import _verdicts_of
 from model.inference.weights import load_model
 from tests.support.texts import texts_of_many_kinds
@@ -96,7 +96,7 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
 
 
 def test_the_server(classifier, words):
-    rows = _rows_of_texts(classifier)(TEXTS, False)
+    rows = rows_of_texts(classifier, 10_000, TEXTS, sides=False)
     assert [row["label"] for row in rows] == words
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head_files import CONFIG_FILE, WEIGHTS_FILE
+from mlstm_sentiment.server.answers import rows_of_texts
 from tests.support.runs import ROOT, run
 
 SMALL = ("--model", "default_small")
@@ -50,7 +50,7 @@ def test_what_it_learned_holds_for_every_command(corrected, tmp_path, capsys, ca
     assert before(text)["label"] != "positive"
     assert after(text)["label"] == "positive"
     assert after.classes == ("negative", "neutral", "positive")
-    assert _rows_of_texts(after)([text], False)[0]["label"] == "positive"
+    assert rows_of_texts(after, 10_000, [text], sides=False)[0]["label"] == "positive"
     mine = ["--classifier", "mine", *SMALL]
     dispatch(["classify", "--text", text, *mine])
     assert json.loads(capsys.readouterr().out)["label"] == "positive"
