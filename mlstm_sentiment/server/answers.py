@@ -1,13 +1,11 @@
 """What the server answers to the texts of a request: what `classify` adds to their rows."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ..head.answers import added_names
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import answered_text
-
-AnswerRow = dict[str, Any]
+from .batching import AnswerRow
 
 
 class TooManyTokens(Exception):

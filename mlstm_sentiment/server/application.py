@@ -1,6 +1,7 @@
 """What the server answers: the page of a model, POST /classify, and errors as JSON.
 
-Each request to classify is computed in a thread of its own; the system shares the cores among them.
+Short requests to classify are answered together, long ones in threads of their own, so that no
+short one waits for them.
 """
 
 import asyncio
@@ -11,9 +12,8 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
@@ -30,8 +30,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import InputError, suggestion
 from ..head.head_files import HOW_TO_FIT
 from ..reading.texts import unicode_text
-from .answers import AnswerRow, TooManyTokens
+from .answers import TooManyTokens
+from .batching import Answer, AnswerRow, Batcher
 
+_SHORT = 1 << 12  # bytes of the body of a short request
 _PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
 HEALTH = "/health"
@@ -52,24 +54,13 @@ class Limits(NamedTuple):
     """What one client may ask for."""
 
     body: int = 1 << 16  # bytes
-    texts: int = 128
+    texts: int = 128  # of a request, and of short ones that are answered together
     tokens: int = 10_000  # of a text
     headers: int = 1 << 14  # bytes, with the address
     seconds: float = 60.0  # until the answer, and for each part of it to be received
     clients: int = 64  # requests at the same time
     idle_seconds: float = 30.0  # of a connection after an answer
-
-
-Answer = Callable[[list[str], bool, Callable[[int], object]], list[AnswerRow]]
-"""Returns a row for each text. The second argument: whether the label is to be one of two sides.
-
-The third is called every few hundredths of a second, with the number of tokens just processed; an
-error that it raises ends the computation.
-"""
-
-
-class _NobodyWaits(Exception):
-    """The client has left, its time is up, or the server ends."""
+    long: int = 4  # requests of many tokens that are computed at the same time; the others wait
 
 
 class Address(NamedTuple):
@@ -188,7 +179,8 @@ def application(
     page: None if it cannot compute the model. answer: None if the model has no classifier. token:
     required in every request, if not None. has_sides: whether its classes are two.
     """
-    threads = ThreadPoolExecutor(limits.clients)
+    if answer is not None:
+        short, long = Batcher(answer, limits.texts, 1), Batcher(answer, 1, limits.long)
 
     async def show_page(request: Request) -> Response:
         if page is None:
@@ -202,11 +194,13 @@ def application(
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON_TYPE:
             raise HTTPException(415, f"the Content-Type is {kind or 'absent'}; send {JSON_TYPE}")
-        texts, sides = _question_in(await _body(request, limits.body), limits)
+        body = await _body(request, limits.body)
+        texts, sides = _question_in(body, limits)
         if sides and not has_sides:
             raise HTTPException(400, "sides is for a model of two classes; leave it out")
+        batcher = short if len(body) <= _SHORT else long
         try:
-            rows = await _unless_left(request, threads, partial(answer, texts, sides))
+            rows = await _unless_left(request, batcher.submit(texts, sides))
         except TooManyTokens as error:
             raise HTTPException(413, str(error)) from None
         return JSONResponse({"results": rows, **({"sides": True} if sides else {})})
@@ -273,26 +267,17 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-async def _unless_left(
-    request: Request,
-    threads: ThreadPoolExecutor,
-    answer: Callable[[Callable[[int], object]], list[AnswerRow]],
-) -> list[AnswerRow]:
-    """Return what a thread answers; stop it if this is cancelled, or the client leaves.
+async def _unless_left(request: Request, submitted: "Future[list[AnswerRow]]") -> list[AnswerRow]:
+    """Return the rows; cancel them if this is cancelled, or the client leaves.
 
     Raises ClientDisconnect in that case.
     """
-    is_needed = True
-
-    def advance(tokens: int) -> None:
-        if not is_needed:
-            raise _NobodyWaits
 
     async def leaving() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    rows = asyncio.get_running_loop().run_in_executor(threads, answer, advance)
+    rows = asyncio.wrap_future(submitted)
     left = asyncio.ensure_future(leaving())
     try:
         await asyncio.wait((rows, left), return_when=asyncio.FIRST_COMPLETED)
@@ -300,8 +285,8 @@ async def _unless_left(
             raise ClientDisconnect
         return rows.result()
     finally:
-        is_needed = False
         left.cancel()
+        submitted.cancel()  # now: through `rows`, it would be after the response
         rows.cancel()
 
 

@@ -17,6 +17,7 @@ from mlstm_sentiment.server.answers import TooManyTokens
 from mlstm_sentiment.server.application import HEADERS, Address, Limits
 from tests.mlstm_sentiment.server.serving import TOKEN, measured, served
 
+LONG = ["long " * 1_000]
 LARGE = bytes(20_000_000)  # a page of more than the sockets hold
 
 
@@ -224,7 +225,7 @@ def test_headers_have_a_limit():
 def test_health_is_told_to_everyone_also_at_the_limit():
     gate = Gate()
     with served(gate, limits=Limits(clients=2)) as server, ThreadPoolExecutor(2) as clients:
-        others = [clients.submit(server.post, ["busy"]) for _ in range(2)]
+        others = [clients.submit(server.post, LONG) for _ in range(2)]
         until(lambda: len(gate.calls) == 2)
         place = f"http://{server.address.host}:{server.address.port}/health"
         answer = httpx.get(place, headers={"Host": "probe.example"}, trust_env=False)
@@ -239,15 +240,47 @@ def test_a_short_text_does_not_wait_for_the_long_ones_of_others():
     gate = Gate()
 
     def answer(texts, sides, advance):
-        return gate(texts, sides, advance) if texts == ["long"] else measured(texts)
+        return gate(texts, sides, advance) if texts == LONG else measured(texts)
 
-    with served(answer) as server, ThreadPoolExecutor(6) as clients:
-        others = [clients.submit(server.post, ["long"]) for _ in range(6)]
-        until(lambda: len(gate.calls) == 6)
+    limits = Limits(long=2)
+    with served(answer, limits=limits) as server, ThreadPoolExecutor(6) as clients:
+        others = [clients.submit(server.post, LONG) for _ in range(6)]
+        until(lambda: len(gate.calls) == 2)
         assert server.post(["short"]).json() == {"results": [{"length": 5}]}
         assert not any(other.done() for other in others)
         gate.opened.set()
         assert {other.result().status_code for other in others} == {200}
+
+
+def test_short_requests_that_wait_are_answered_together():
+    """Those of one kind; an error is that of its own request."""
+    gate = Gate()
+
+    def answer(texts, sides, advance):
+        rows = gate(texts, sides, advance)
+        if "too long" in texts:
+            raise TooManyTokens("text 1 has too many")
+        return rows
+
+    with served(answer) as server, ThreadPoolExecutor(5) as clients:
+        first = clients.submit(server.post, ["first"])
+        until(lambda: gate.calls == [["first"]])
+        others = []
+        for texts, sides in (
+            (["a", "b"], False),
+            (["too long"], False),
+            (["c"], True),
+            (["d"], False),
+        ):
+            others.append(clients.submit(server.post, texts, sides=sides))
+            time.sleep(0.2)  # in this order
+        gate.opened.set()
+        answers = [other.result() for other in others]
+    assert first.result().json() == {"results": [{"length": 5}]}
+    assert gate.calls[1] == ["a", "b", "too long", "d"]
+    assert [answer.status_code for answer in answers] == [200, 413, 200, 200]
+    assert answers[0].json() == {"results": [{"length": 1}] * 2}
+    assert answers[2].json() == {"results": [{"length": 1}], "sides": True}
 
 
 def test_the_end_stops_what_is_computed_and_says_so(monkeypatch):
@@ -291,7 +324,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for():
 def test_too_many_requests_at_the_same_time_are_refused():
     gate = Gate()
     with served(gate, limits=Limits(clients=2)) as server, ThreadPoolExecutor(2) as clients:
-        others = [clients.submit(server.post, ["busy"]) for _ in range(2)]
+        others = [clients.submit(server.post, LONG) for _ in range(2)]
         until(lambda: len(gate.calls) == 2)
         refused(server.post(["third"]), 503, "busy")
         gate.opened.set()

@@ -1,0 +1,78 @@
+"""The texts of requests that wait at the same time, answered together."""
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+AnswerRow = dict[str, Any]
+Answer = Callable[[list[str], bool, Callable[[int], object]], list[AnswerRow]]
+"""Returns a row for each text. The second argument: whether the label is to be one of two sides.
+
+The third is called every few hundredths of a second, with the number of tokens just processed; an
+error that it raises ends the computation.
+"""
+
+
+class _NobodyWaits(Exception):
+    """Those who asked have left, their time is up, or the server ends."""
+
+
+class _Job(NamedTuple):
+    """The texts of a request, and where their rows go."""
+
+    texts: list[str]
+    sides: bool
+    rows: "Future[list[AnswerRow]]"
+
+
+class Batcher:
+    """Answers requests in threads; each thread takes what waits, up to a number of texts.
+
+    most_texts: no further request is taken together with so many. Texts side by side take hardly
+    longer than one: the weights are read once for all.
+    """
+
+    def __init__(self, answer: Answer, most_texts: int, threads: int):
+        self._answer, self._most_texts = answer, most_texts
+        self._waiting: deque[_Job] = deque()
+        self._threads = ThreadPoolExecutor(threads)
+
+    def submit(self, texts: list[str], sides: bool) -> "Future[list[AnswerRow]]":
+        """Return the future of a request's rows; if all of a batch are cancelled, it ends."""
+        job = _Job(texts, sides, Future())
+        self._waiting.append(job)
+        self._threads.submit(self._answer_waiting)
+        return job.rows
+
+    def _answer_waiting(self) -> None:
+        jobs: list[_Job] = []
+        with suppress(IndexError):  # none is left, or another thread took it
+            while sum(len(job.texts) for job in jobs) < self._most_texts:
+                jobs.append(self._waiting.popleft())
+        for sides in (False, True):
+            self._deliver([job for job in jobs if job.sides is sides and not job.rows.cancelled()])
+
+    def _deliver(self, jobs: list[_Job]) -> None:
+        def advance(tokens: int) -> None:
+            if all(job.rows.cancelled() for job in jobs):
+                raise _NobodyWaits
+
+        if not jobs:
+            return
+        try:
+            texts = list(chain.from_iterable(job.texts for job in jobs))
+            rows = iter(self._answer(texts, jobs[0].sides, advance))
+        except Exception as error:
+            for job in jobs:
+                if len(jobs) > 1:  # the text of another may be at fault
+                    self._deliver([job])
+                elif job.rows.set_running_or_notify_cancel():
+                    job.rows.set_exception(error)
+            return
+        for job in jobs:
+            own = list(islice(rows, len(job.texts)))
+            if job.rows.set_running_or_notify_cancel():
+                job.rows.set_result(own)
