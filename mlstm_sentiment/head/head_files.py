@@ -1,7 +1,4 @@
-"""Heads on disk, in the folder of their model: arrays as safetensors, the rest as JSON.
-
-Files of earlier formats are read, too: `old_formats` converts them.
-"""
+"""Heads on disk, in the folder of their model: arrays as safetensors, the rest as JSON."""
 
 import hashlib
 import json
@@ -22,13 +19,12 @@ from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
-from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, Step, step_of
 
 FORMAT_VERSION = 8
 WEIGHTS_FILE = "classifier.safetensors"
 AREAS_FILE = "areas.safetensors"
-CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
+CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE)
 FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's commands write results
 
@@ -126,6 +122,11 @@ def _digest_of(arrays: Mapping[str, np.ndarray]) -> str:
 def read_description(path: Path) -> dict[str, Any]:
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
+    if (version := description["format_version"]) < FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format {version} is older than {FORMAT_VERSION}; fit it again with "
+            "scripts/transfer.py in another folder, or convert it with revision 94c10db0"
+        )
     return description
 
 
@@ -142,8 +143,6 @@ def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
 
 
 def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
-    if content["format_version"] < FORMAT_VERSION:
-        return load_old(folder, content, hidden_size)
     place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
         described = fill(_HeadDescription, content, place)
