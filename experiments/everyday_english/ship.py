@@ -28,7 +28,7 @@ from experiments.everyday_english.fit import BUCKETS, NEUTRAL, SIDES, STAR_WEIGH
 from experiments.everyday_english.texts import Example, read
 from experiments.models.ship import LICENCE, write_quantized
 from mlstm_sentiment import SentimentClassifier
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Familiarity
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model

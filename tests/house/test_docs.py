@@ -12,7 +12,7 @@ import pytest
 
 from configs.options import RunConfig, flatten
 from mlstm_sentiment.commands.command_line import COMMANDS
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.units.unit_traces import sentiment_traces

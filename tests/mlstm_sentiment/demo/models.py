@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.engine.request import Clamp

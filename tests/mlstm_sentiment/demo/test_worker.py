@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mlstm_sentiment.demo.page import FOLDER, demo_page
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sources import SOURCE, digest_of_sources
 from mlstm_sentiment.head.head_files import find_classifier, load_fitted
