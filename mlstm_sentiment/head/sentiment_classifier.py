@@ -17,7 +17,6 @@ from ..errors import InputError, checked_flag
 from ..reading.labels import number_in
 from ..reading.no_answer import answered_text
 from ..reading.progress import ProgressBar
-from ..reading.rows import OwnNames
 from ..reading.texts import unicode_text
 from ..text.markup import without_tags
 from ..text.profiles import checked_texts, listed_texts
@@ -255,13 +254,6 @@ class SentimentClassifier(Parameterized):
                 return float(np.average(right, weights=weights))
         raise InputError("sample_weight: give one number for each text, not all zero")
 
-    def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the value of the sentiment unit after each text, float32 [N].
-
-        With the model's own sign: a low value means the last class if `fitted.polarity` is -1.
-        """
-        return np.concatenate([self._neuron(features) for _, features, _ in self._process(texts)])
-
     def __call__(self, texts: Any) -> Any:
         """Classify one text, or several: the results that `classify` writes, by name.
 
@@ -290,25 +282,6 @@ class SentimentClassifier(Parameterized):
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
             columns=["text", *names],
         )
-
-    def frame(self, table: Any, column: str) -> Any:
-        """Return a pandas DataFrame with the results for one of its columns added.
-
-        A column with the name of a result becomes input_NAME, as with `classify`.
-
-        >>> classifier.frame(comments, "comment")[["comment", "sentiment"]]  # doctest: +SKIP
-        """
-        if not hasattr(table, "columns"):
-            raise InputError(f"a pandas DataFrame is needed; got {type(table).__name__}")
-        if column not in table.columns:
-            present = ", ".join(map(repr, table.columns))
-            raise InputError(f"no column {column!r}; the table has {present}")
-        added = self(table[column]).to_frame().reindex(columns=self.added_names())
-        names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
-        pairs = zip(table.columns, names, strict=True)
-        labels = [label if name == str(label) else name for label, name in pairs]
-        renamed = table.set_axis(labels, axis=1)
-        return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
     def learn(self, texts: Iterable[str], labels: Iterable[str]) -> LearnedHead:
         """Fit the classifier again to texts with the right answers; the model stays as it is.
@@ -398,7 +371,8 @@ class SentimentClassifier(Parameterized):
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
             probabilities=probability_of_each(self.fitted, answer, sides=True),
-            neuron=self._neuron(features),
+            # A copy: a view would keep all features alive.
+            neuron=features[:, self.fitted.neuron_column].copy(),
             stars=answer.stars,
             bits_per_character=bits,
             unsure=self._unsure(answer.probabilities),
@@ -413,10 +387,6 @@ class SentimentClassifier(Parameterized):
             for encoded, features, _ in self._process(texts)
         ]
         return HeadOutput._make(map(_joined, zip(*parts, strict=True)))
-
-    def _neuron(self, features: np.ndarray) -> np.ndarray:
-        # A copy: a view would keep all features alive.
-        return features[:, self.fitted.neuron_column].copy()
 
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
         return [text.decode() for text in encoded] if self.fitted.uses_words else None

@@ -51,8 +51,7 @@ def test_each_word_is_given(words):
 
 
 def test_a_frame(classifier, words):
-    labels = classifier.frame(pandas.DataFrame({"text": TEXTS}), "text")["label"]
-    assert labels.tolist() == words
+    assert classifier(pandas.Series(TEXTS)).to_frame()["label"].tolist() == words
 
 
 def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
@@ -60,7 +59,6 @@ def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
     texts = ["nothing", "N/A", "None", "Broken, a waste of money."]
     expected = [NO_ANSWER] * 3 + ["negative"]
     table = pandas.DataFrame({question: texts})
-    assert classifier.frame(table, question)["label"].tolist() == expected
     assert [answer["label"] for answer in classifier(table[question])] == expected
     for suffix in ("csv", "xlsx", "jsonl"):
         path, page = tmp_path / f"in.{suffix}", tmp_path / f"{suffix}.html"

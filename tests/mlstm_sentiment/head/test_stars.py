@@ -156,7 +156,7 @@ def test_two_sides_only_if_asked_for(folder):
 def test_html_tags_are_left_out_by_every_method(folder):
     classifier = with_neutral(folder)
     plain, tagged = ["I loved it. It works."], ["I loved it.<br /><br />It <b>works</b>."]
-    for name in ("predict", "predict_proba", "decision_function", "neuron_values"):
+    for name in ("predict", "predict_proba", "decision_function"):
         ask = getattr(classifier, name)
         np.testing.assert_array_equal(ask(tagged), ask(plain))
     for one, other in zip(
