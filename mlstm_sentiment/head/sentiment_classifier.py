@@ -33,7 +33,7 @@ from .answers import (
     results_of_no_answer,
 )
 from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
-from .head_files import CONFIG_FILE, FOLDER, HOW_TO_FIT, check_model, find_classifier, load_fitted
+from .head_files import check_model, needed_classifier
 from .learning import Corrections, LearnedHead, learn
 
 _TINY = np.finfo(float).tiny
@@ -149,27 +149,19 @@ class SentimentClassifier(Parameterized):
         return self
 
     def _fitted(self, loaded: TextModel) -> Head:
-        classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
-        if classifier is None or isinstance(classifier, str | Path):
-            folder = find_classifier(loaded, classifier)
-            if folder is None:
-                raise InputError(
-                    f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
-                    f"name the folder of one with --classifier, or use the shipped model "
-                    f"`default`, which has one. {HOW_TO_FIT}"
-                )
-            fitted = load_fitted(loaded, folder, fix)
+        if self.classifier is None or isinstance(self.classifier, str | Path):
+            fitted = needed_classifier(loaded, self.classifier)
         else:
-            folder, fitted = loaded.folder, checked_head(classifier)
+            fitted = checked_head(self.classifier)
             if fitted.model_digest:  # one that was never saved may have none
-                check_model(loaded, fitted.model_digest, "classifier", fix)
+                check_model(loaded, fitted.model_digest, "classifier")
         options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
         for name, value in options.items():
             if value is not None and not fitted.is_binary:
                 how = "each has its own" if fitted.several_labels else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
-                    f"{name} out: it is for two classes"
+                    f"{name} {value}: the classifier has {len(fitted.classes)} classes, {how}; "
+                    f"leave {name} out: it is for two classes"
                 )
         if self.threshold is None:
             return fitted

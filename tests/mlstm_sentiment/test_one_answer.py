@@ -17,7 +17,7 @@ from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.commands.serve import _rows_of_texts
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
-from mlstm_sentiment.head.head_files import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import needed_classifier
 from mlstm_sentiment.units.unit_traces import _verdicts_of
 from model.inference.weights import load_model
 from tests.support.texts import texts_of_many_kinds
@@ -100,7 +100,7 @@ def test_the_server(classifier, words):
 
 def test_the_heatmap(words):
     loaded = load_model(MODEL)
-    verdicts = _verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
+    verdicts = _verdicts_of(loaded, needed_classifier(loaded), TEXTS)
     found = [re.match(r"classifier: ([a-z ]+?)(?: \(|$|:)", each)[1] for each in verdicts]
     assert found == words
 
@@ -117,7 +117,7 @@ def test_scikit_learns_methods_where_they_know_the_word(classifier, words):
 @pytest.mark.skipif(NODE is None, reason="needs node, to run the page's programs")
 def test_the_page(words, tmp_path):
     loaded = load_model(MODEL)
-    head = load_fitted(loaded, find_classifier(loaded), "")
+    head = needed_classifier(loaded)
     path = tmp_path / "page.html"
     path.write_text(demo_page(loaded, head, "Title"), encoding="utf-8")
     orders = []
