@@ -137,14 +137,14 @@ class SentimentClassifier(Parameterized):
         y: labels. Numeric labels, one for each class, become the names of the classes, in order.
         Raises InputError for other labels.
         """
-        sides, _ = checked_flag("sides", self.sides), checked_flag("bits", self.bits)
+        sides, bits = checked_flag("sides", self.sides), checked_flag("bits", self.bits)
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         classes = _named_classes(named_answers(fitted, sides=sides), y)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
-        self.sides_ = sides
+        self.sides_, self.bits_ = sides, bits
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 
@@ -307,7 +307,7 @@ class SentimentClassifier(Parameterized):
 
     def added_names(self, *, neuron: bool = False) -> list[str]:
         """Return the names of the results for each text; see `answers.added_names`."""
-        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
+        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits_)
 
     def results(
         self,
@@ -345,7 +345,7 @@ class SentimentClassifier(Parameterized):
 
         >>> classifier.predict_all(texts).probabilities[:, 1]  # doctest: +SKIP
         """
-        options = {"bits": self.bits, "familiarity": self.fitted.familiarity}
+        options = {"familiarity": self.fitted.familiarity, "bits": self.bits_}
         batches = [
             self._predictions(encoded, features, reading)
             for encoded, features, reading in self._process(texts, advance, **options)

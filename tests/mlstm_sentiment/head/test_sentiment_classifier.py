@@ -145,10 +145,12 @@ def test_a_callers_progress_bar_counts_every_byte(folder):
 def test_parameters_that_are_set_later_take_effect_at_the_next_fit(folder):
     classifier = SentimentClassifier(folder).fit()
     exact = classifier.predict_proba(TEXTS)
-    classifier.set_params(threshold=0.99)
+    classifier.set_params(threshold=0.99, bits=True)
     np.testing.assert_array_equal(classifier.predict_proba(TEXTS), exact)
     assert classifier.fitted.threshold != 0.99
+    assert "bits_per_character" not in classifier("good")
     assert classifier.fit().fitted.threshold == 0.99
+    assert "bits_per_character" in classifier("good")
 
 
 def test_a_text_between_two_thresholds_is_unsure(folder):
