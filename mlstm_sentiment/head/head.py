@@ -41,7 +41,10 @@ def _kind_of(features: Any) -> tuple[FeatureKind, str]:
         raise InputError(
             f"features is of type {type(features).__name__}; give the fitted SentimentFeaturizer"
         )
-    if kind.tanh or kind.units is not None or kind.layers not in ("last", [-1]):
+    is_last = kind.layers == "last"
+    if loaded is not None:
+        is_last = kind.layers_of(loaded.architecture) == [loaded.architecture.layers - 1]
+    if kind.tanh or kind.units is not None or not is_last:
         raise InputError(
             f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
         )
