@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.units.unit_traces import sentiment_traces
 
 DOCS = Path(__file__).resolve().parent

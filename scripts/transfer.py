@@ -17,6 +17,8 @@ from mlstm_sentiment.engine.kinds import Pooling, check_poolings
 from mlstm_sentiment.errors import InputError
 from transfer.task import LabelledTask, check_seeds
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Options(LabelledTask):
@@ -89,9 +91,7 @@ def _print_summary(results: dict[str, Any], options: Options, default: Path | No
     if default is None or not default.samefile(options.output / FOLDER):
         words += ["--classifier", str(options.output)]
         if default is not None and options.output.name == TRANSFER_FOLDER:
-            logging.warning(
-                "the other commands use %s; name the new one with --classifier", default
-            )
+            log.warning("the other commands use %s; name the new one with --classifier", default)
     command.say("next: " + shlex.join([*words, "--text", "I love it."]))
 
 

@@ -26,7 +26,6 @@ from mlstm_sentiment.head.head_files import (
     CLASSIFIER_FILES,
     CONFIG_FILE,
     FOLDER,
-    FORMAT_VERSION,
     classifier_in,
     read_description,
     save_head,
@@ -127,9 +126,7 @@ def _refuse_other_classifier(output: Path) -> None:
     folder = classifier_in(output)
     if folder is None:
         return
-    described = read_description(folder / CONFIG_FILE)
-    is_regression = described["format_version"] < FORMAT_VERSION and "kind" not in described
-    if not is_regression and "c" not in described.get("origin", {}):
+    if "c" not in read_description(folder / CONFIG_FILE).get("origin", {}):
         raise InputError(
             f"{folder}: is not a classifier of transfer.py; name another folder with --output"
         )

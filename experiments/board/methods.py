@@ -76,14 +76,14 @@ class Unit:
     def __init__(self, name: str, data: Path):
         self.classifier = SentimentClassifier.from_pretrained(name)
         train = SETS["sst"].read(data).sets[0]
-        values, labels = self.classifier.neuron_values(train.texts), train.labels
+        values, labels = self.classifier.predict_all(train.texts).neuron, train.labels
         self.fits = [fit_unit(values[rows], labels[rows]) for rows in draws_of(len(labels))]
         self.number = self.classifier.fitted_.neuron
         about = {"threshold": self.fits[0][1], "fitted_to": len(labels)}
         self.settings = {"unit": self.number, **about}
 
     def answer(self, texts: list[str]) -> Answers:
-        return self.answer_of(self.classifier.neuron_values(texts))
+        return self.answer_of(self.classifier.predict_all(texts).neuron)
 
     def answer_of(self, values: np.ndarray) -> Answers:
         """Classify texts by the unit's values, float [N]."""

@@ -24,7 +24,7 @@ from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.engine.features import read_features
 from mlstm_sentiment.files.writer import make_folder, write_json
 from mlstm_sentiment.head.ngrams import buckets_of
-from mlstm_sentiment.head.steps import STAR_WEIGHTS, Ngrams, Standardize
+from mlstm_sentiment.head.steps import Ngrams, Standardize
 
 BUCKETS = 2**19
 AT_ONCE = 4096  # texts whose states are computed together
@@ -35,6 +35,7 @@ ALLOWED = {  # stars of each label
     **{str(star): tuple(int(star == other) for other in range(1, 6)) for star in range(1, 6)},
 }
 SIDES = {"negative": -1, "1": -1, "2": -1, "neutral": 0, "3": 0, "positive": 1, "4": 1, "5": 1}
+STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
 NEUTRAL = (0.0, 0.0, 1.0, 0.0, 0.0)  # the star that the neutral bag moves
 REVIEWS = ("amazon", "titles", "imdb", "imdb_whole", "sst")
 MOST = 4.0  # the weight of a text

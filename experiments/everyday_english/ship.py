@@ -24,11 +24,11 @@ from sklearn.linear_model import LogisticRegression
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.everyday_english.fit import BUCKETS, NEUTRAL, SIDES, inputs_of
+from experiments.everyday_english.fit import BUCKETS, NEUTRAL, SIDES, STAR_WEIGHTS, inputs_of
 from experiments.everyday_english.texts import Example, read
 from experiments.models.ship import LICENCE, write_quantized
 from mlstm_sentiment import SentimentClassifier
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Familiarity
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, find_model
@@ -36,7 +36,6 @@ from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import FOLDER, load_head, save_head
 from mlstm_sentiment.head.steps import (
-    STAR_WEIGHTS,
     Affine,
     Batch,
     Calibration,

@@ -12,7 +12,7 @@ import numpy as np
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from mlstm_sentiment.bounds import Argument
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.head.head_files import CHANCE, FOLDER, save_areas
 from transfer.features import FeatureCache
 from transfer.unit_auc import per_unit_auc, per_unit_limit

@@ -15,7 +15,7 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from mlstm_sentiment.bounds import Argument
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
 from mlstm_sentiment.head.head import Head, HeadUnit

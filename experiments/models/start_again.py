@@ -25,7 +25,7 @@ from experiments.models.mean import SCORE
 from experiments.neuron.axes import read_sst
 from experiments.results import find_result, write_result
 from mlstm_sentiment.bounds import Argument
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.scoring import score_split
 from mlstm_sentiment.files.shipped import find_model
 from mlstm_sentiment.files.storage import read_json

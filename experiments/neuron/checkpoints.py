@@ -16,7 +16,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS
 from mlstm_sentiment.bounds import Argument
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.files.writer import write_json
 from mlstm_sentiment.units.unit_traces import read_texts
 from transfer.unit_auc import per_unit_auc, per_unit_limit

@@ -27,7 +27,8 @@ from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.speed.benchmark.timing import interleave
-from mlstm_sentiment.engine import Engine, library
+from mlstm_sentiment.engine import library
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.engine import Precision as EnginePrecision
 from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.files.writer import write_json
@@ -47,7 +48,7 @@ SHORT = "I love it, it works perfectly."
 PEAK_REPEATS = {"avx2": 20_000_000}
 FIRST_ANSWER = """
 import time
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 engine = Engine.load({name!r})
 engine.read([{text!r}])
 with open("/proc/self/status") as file:  # getrusage would count the parent's memory

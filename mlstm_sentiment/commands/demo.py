@@ -29,12 +29,10 @@ class PageOptions(ModelOptions):
     """The page's heading."""
 
     def load(self) -> "tuple[TextModel, Head | None]":
-        from ..head.head_files import HOW_TO_FIT, find_classifier, load_fitted
+        from ..head.head_files import load_classifier
 
         loaded = self.load_model()
-        folder = find_classifier(loaded, self.classifier)
-        fix = f"fit it again. {HOW_TO_FIT}"
-        return loaded, None if folder is None else load_fitted(loaded, folder, fix)
+        return loaded, load_classifier(loaded, self.classifier)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ mlstm-sentiment featurize --input texts.csv --output features.npy
 mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,7 +13,9 @@ from ..bounds import Argument
 from ..errors import InputError
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
+from ..reading.rows import Rows
 from ..reading.source import STREAM, Shard, Source
+from ..reading.texts import text_at, text_of
 from .options import KINDS_HELP, TEXT, ModelOptions, ShardOption, Table, TextKey
 from .program import prepare_output, say
 
@@ -54,34 +56,18 @@ class Options(ModelOptions):
     """Which units of each layer, numbered from 0, in this order. Default: all."""
 
 
-class _Texts:
-    """The texts of an input: in memory if they are few, else read again a part at a time."""
-
-    def __init__(self, source: Source):
-        """Read all of them once; InputError for what cannot be read."""
-        self._source = source
-        self.count = self.blank = 0
-        self.few: list[str] | None = []
-        size = 0
-        for text in source.read_texts():
-            self.count += 1
-            self.blank += not text.strip()
-            size += len(text) + _OF_A_TEXT
-            if size > _IN_MEMORY and source.is_repeatable:
-                self.few = None
-            if self.few is not None:
-                self.few.append(text)
-
-    def parts(self) -> Iterator[list[str]]:
-        """Yield the texts in order, as many at a time as are held in memory."""
-        part, size = list[str](), 0
-        for text in self._source.read_texts() if self.few is None else self.few:
-            part.append(text)
-            size += len(text) + _OF_A_TEXT
-            if size > _IN_MEMORY:
-                yield part
-                part, size = [], 0
-        yield part
+def _parts(rows: Rows) -> Iterator[list[str]]:
+    """Yield the texts in order, as many at a time as are held in memory; a missing one as ""."""
+    part, size = list[str](), 0
+    for batch in rows.batches():
+        for record in (row.record for row in batch):
+            value = text_at(record, rows.key.keys, record.place)
+            part.append(text_of(value, record.place) or "")
+            size += len(part[-1]) + _OF_A_TEXT
+        if size > _IN_MEMORY:
+            yield part
+            part, size = [], 0
+    yield part
 
 
 def run(options: Options) -> None:
@@ -93,7 +79,12 @@ def run(options: Options) -> None:
     prepare_output(output, kind="features")
     options.shard.check_name(output)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
-    texts = _Texts(source)
+    rows = Rows(source, show_progress=True)
+    parts: Iterable[list[str]] = _parts(rows)
+    if not source.is_repeatable:  # a pipe is read once, and the output begins with its rows
+        parts = list(parts)
+    count = rows.count or sum(map(len, parts))
+    blank = 0
 
     from ..engine.features import TextFeatures, write_features
     from ..engine.kinds import FeatureKind, preset
@@ -101,19 +92,21 @@ def run(options: Options) -> None:
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
     kind = FeatureKind(**chosen, layers=options.layers, tanh=options.tanh, units=options.units)
     loaded = options.load_model()
-    shape = texts.count, kind.size(loaded.architecture)  # refuses what the model lacks
+    shape = count, kind.size(loaded.architecture)  # refuses what the model lacks
 
     with ProgressBar("featurize") as progress:
 
         def features() -> "Iterator[TextFeatures]":
-            tokens = count = 0
-            for part in texts.parts():
+            nonlocal blank
+            tokens = done = 0
+            for part in parts:
                 of_part = TextFeatures(loaded, list(map(loaded.encode, part)), kind)
-                tokens, count = tokens + of_part.tokens, count + len(part)
-                progress.expect(tokens * texts.count / max(count, 1))
+                tokens, done = tokens + of_part.tokens, done + len(part)
+                blank += sum(not text.strip() for text in part)
+                progress.expect(tokens * count / done)
                 yield of_part
 
         write_features(output, shape, features(), progress.advance)
     N, F = shape
-    left_blank = f"; {texts.blank:,} of them are empty or missing" if texts.blank else ""
+    left_blank = f"; {blank:,} of them are empty or missing" if blank else ""
     say(f"{output}: {N:,} texts, {F:,} features{left_blank}")

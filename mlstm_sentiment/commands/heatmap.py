@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
+log = logging.getLogger(__name__)
+
 _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
@@ -116,5 +118,5 @@ def _shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> 
     """Return a file's texts that are not empty once cleaned; log the number of others."""
     texts = [text for text in rows if text.strip() and profile.clean(text)]
     if len(texts) < len(rows):
-        logging.info("%s: %d rows without an answer left out", file, len(rows) - len(texts))
+        log.info("%s: %d rows without an answer left out", file, len(rows) - len(texts))
     return texts

@@ -8,9 +8,8 @@ import select
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any, TextIO
@@ -26,7 +25,6 @@ from ..files.writer import (
 )
 from ..text.glyphs import visible
 
-_MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a product of large matrices
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
@@ -144,41 +142,11 @@ def _ended_by_signals() -> Iterator[None]:
     for number in heard:
         signal.signal(number, _end)
     try:
-        with _ended_in_time() if heard else nullcontext():
-            yield
+        yield
     finally:
         for number in heard:
             if signal.getsignal(number) is _end:
                 signal.signal(number, signal.SIG_DFL)
-
-
-@contextmanager
-def _ended_in_time() -> Iterator[None]:
-    """Within this context, leave if code outside Python keeps a signal waiting for long."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer)
-    # A forked process shares the pipe: its signals are not ours.
-    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
-
-    def watch() -> None:
-        while arrived := os.read(reader, 1):
-            number, began = arrived[0], time.monotonic()
-            while signal.getsignal(number) is _end and not ended.wait(1):
-                if time.monotonic() - began > _MOST_SECONDS:  # Python has not handled it yet
-                    os._exit(_Ended(number).exit_code)
-                if hasattr(signal, "pthread_kill"):  # if it came just before a wait, that goes on
-                    signal.pthread_kill(main, number)
-        os.close(reader)
-
-    ended, main = threading.Event(), threading.get_ident()
-    threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-        signal.set_wakeup_fd(before)
-        os.close(writer)
 
 
 def _end(number: int, frame: object) -> None:

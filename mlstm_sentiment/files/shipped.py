@@ -4,7 +4,6 @@ The network is used only for a model that is named hf://owner/name.
 """
 
 import reprlib
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -103,14 +102,8 @@ def describe_shipped(name: str) -> dict[str, Any]:
         "tokenizer": description["tokenizer"],
         "text_profile": description["text_profile"],
         "classes": described.get("classes", []),
-        "neutral": _has_neutral(described),
+        "neutral": "neutral" in [step["step"] for step in described.get("steps", [])],
     }
-
-
-def _has_neutral(classifier: Mapping[str, Any]) -> bool:
-    """Whether a description of a head has a step that predicts neutral; of format 7 a key."""
-    steps = [step.get("step") for step in classifier.get("steps", [])]
-    return "neutral" in steps or classifier.get("neutral") is not None
 
 
 def _fetch_from_hub(repository: str) -> Path:

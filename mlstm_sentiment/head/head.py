@@ -41,7 +41,10 @@ def _kind_of(features: Any) -> tuple[FeatureKind, str]:
         raise InputError(
             f"features is of type {type(features).__name__}; give the fitted SentimentFeaturizer"
         )
-    if kind.tanh or kind.units is not None or kind.layers not in ("last", [-1]):
+    is_last = kind.layers == "last"
+    if loaded is not None:
+        is_last = kind.layers_of(loaded.architecture) == [loaded.architecture.layers - 1]
+    if kind.tanh or kind.units is not None or not is_last:
         raise InputError(
             f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
         )
@@ -134,7 +137,8 @@ class Head:
     unit: HeadUnit | None = None  # None: the one of most influence
 
     def __post_init__(self) -> None:
-        check_class_names(self.classes)
+        if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
+            raise InputError(f"classes is {self.classes}; give two or more different names")
         self._check_steps()
         if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
             raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
@@ -377,13 +381,6 @@ def _moved(unsure: tuple[float, float], old: float, new: float) -> tuple[float, 
     old, new, low, high = (min(max(p, _TINY), 1 - _TINY) for p in (old, new, *unsure))
     by = new * (1 - old) / (old * (1 - new))  # odds of both ends change by this factor
     return low * by / (low * by + (1 - low)), high * by / (high * by + (1 - high))
-
-
-def check_class_names(classes: tuple[str, ...]) -> None:
-    if len(set(classes)) != len(classes):
-        raise InputError("classes must be a list of different names")
-    if len(classes) < 2:
-        raise InputError(f"it has {len(classes)} of them")
 
 
 def ranked_units(influence: np.ndarray) -> list[int]:

@@ -1,7 +1,4 @@
-"""Heads on disk, in the folder of their model: arrays as safetensors, the rest as JSON.
-
-Files of earlier formats are read, too: `old_formats` converts them.
-"""
+"""Heads on disk, in the folder of their model: arrays as safetensors, the rest as JSON."""
 
 import hashlib
 import json
@@ -22,13 +19,12 @@ from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, read_floats, write_arrays
 from ..files.writer import make_folder, write_json
 from .head import Head, HeadUnit, checked_between
-from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, Step, step_of
 
 FORMAT_VERSION = 8
 WEIGHTS_FILE = "classifier.safetensors"
 AREAS_FILE = "areas.safetensors"
-CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
+CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE)
 FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's commands write results
 
@@ -126,6 +122,11 @@ def _digest_of(arrays: Mapping[str, np.ndarray]) -> str:
 def read_description(path: Path) -> dict[str, Any]:
     description = read_json(path)
     check_format_version(description, FORMAT_VERSION, path)
+    if (version := description["format_version"]) < FORMAT_VERSION:
+        raise InputError(
+            f"{path}: format {version} is older than {FORMAT_VERSION}; fit it again with "
+            "scripts/transfer.py in another folder, or convert it with revision 94c10db0"
+        )
     return description
 
 
@@ -134,16 +135,7 @@ def load_head(folder: Path, hidden_size: int) -> Head:
     return _described_head(folder, read_description(folder / CONFIG_FILE), hidden_size)
 
 
-def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
-    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
-    content = read_description(folder / CONFIG_FILE)
-    check_model(loaded, content.get("model_digest"), folder, fix)
-    return _described_head(folder, content, loaded.architecture.hidden_size)
-
-
 def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
-    if content["format_version"] < FORMAT_VERSION:
-        return load_old(folder, content, hidden_size)
     place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
         described = fill(_HeadDescription, content, place)
@@ -230,32 +222,60 @@ def fitted_digest(loaded: TextModel, head: Head) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def check_model(loaded: TextModel, digest: object, source: object, fix: str) -> None:
-    """Raise InputError, which ends with `fix`, if a classifier's digest is of another model."""
+def check_model(loaded: TextModel, digest: object, source: object) -> None:
+    """Raise InputError if a classifier's digest is of another model."""
     if digest != loaded.digest():
-        raise InputError(f"{source}: was fitted on another model, not on {loaded.folder}; {fix}")
+        raise InputError(
+            f"{source}: was fitted on another model, not on {loaded.folder}; name that model, move "
+            f"the classifier away, or fit one on this. {HOW_TO_FIT}"
+        )
+
+
+def load_classifier(loaded: TextModel, path: str | Path | None = None) -> Head | None:
+    """Load the classifier of a model, or the one in `path`; None if the model has none.
+
+    path: as for `find_classifier`. Raises InputError if it belongs to another model.
+    """
+    folder = find_classifier(loaded, path)
+    if folder is None:
+        return None
+    content = read_description(folder / CONFIG_FILE)
+    check_model(loaded, content.get("model_digest"), folder)
+    return _described_head(folder, content, loaded.architecture.hidden_size)
+
+
+def needed_classifier(
+    loaded: TextModel,
+    path: str | Path | None = None,
+    instead: str = "use the shipped model `default`, which has one",
+) -> Head:
+    """Return `load_classifier`; InputError, which says what to do `instead`, if there is none."""
+    classifier = load_classifier(loaded, path)
+    if classifier is None:
+        raise InputError(
+            f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
+            f"one with --classifier, or {instead}. {HOW_TO_FIT}"
+        )
+    return classifier
+
+
+def covers(loaded: TextModel, layer: int) -> bool:
+    """Whether a layer is the last, the only one that a classifier knows."""
+    return layer in (-1, loaded.architecture.layers - 1)
 
 
 def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None = None) -> Head:
     """Load the classifier of a model, or the one in `path`, for its neuron in a layer.
 
-    path: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
-    it belongs to other weights, or if the layer is not the last, the only one that a classifier
-    knows.
+    path: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, or if
+    the layer is not the last; also if it belongs to another model.
     """
     loaded.architecture.check_unit(0, layer)
-    if layer not in (-1, loaded.architecture.layers - 1):
+    if not covers(loaded, layer):
         raise InputError(
             f"layer {layer}: a classifier covers only the last layer; name a unit with --neuron"
         )
-    folder = find_classifier(loaded, path)
-    if folder is None:
-        raise InputError(
-            f"{loaded.folder}: has no {FOLDER}/, which says which unit to use; name a unit "
-            f"with --neuron. {HOW_TO_FIT}"
-        )
-    fix = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
-    return load_fitted(loaded, folder, fix)
+    return needed_classifier(loaded, path, "name a unit with --neuron")
 
 
 _AREAS, _LIMITS = "areas", "limits"

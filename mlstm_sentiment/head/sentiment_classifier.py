@@ -17,7 +17,6 @@ from ..errors import InputError, checked_flag
 from ..reading.labels import number_in
 from ..reading.no_answer import answered_text
 from ..reading.progress import ProgressBar
-from ..reading.rows import OwnNames
 from ..reading.texts import unicode_text
 from ..text.markup import without_tags
 from ..text.profiles import checked_texts, listed_texts
@@ -34,7 +33,7 @@ from .answers import (
     results_of_no_answer,
 )
 from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
-from .head_files import CONFIG_FILE, FOLDER, HOW_TO_FIT, check_model, find_classifier, load_fitted
+from .head_files import check_model, needed_classifier
 from .learning import Corrections, LearnedHead, learn
 
 _TINY = np.finfo(float).tiny
@@ -138,39 +137,31 @@ class SentimentClassifier(Parameterized):
         y: labels. Numeric labels, one for each class, become the names of the classes, in order.
         Raises InputError for other labels.
         """
-        sides, _ = checked_flag("sides", self.sides), checked_flag("bits", self.bits)
+        sides, bits = checked_flag("sides", self.sides), checked_flag("bits", self.bits)
         loaded = as_model(self.model, self.precision, self.threads)
         fitted = self._fitted(loaded)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         classes = _named_classes(named_answers(fitted, sides=sides), y)
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_ = classes, unsure
-        self.sides_ = sides
+        self.sides_, self.bits_ = sides, bits
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 
     def _fitted(self, loaded: TextModel) -> Head:
-        classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
-        if classifier is None or isinstance(classifier, str | Path):
-            folder = find_classifier(loaded, classifier)
-            if folder is None:
-                raise InputError(
-                    f"{loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
-                    f"name the folder of one with --classifier, or use the shipped model "
-                    f"`default`, which has one. {HOW_TO_FIT}"
-                )
-            fitted = load_fitted(loaded, folder, fix)
+        if self.classifier is None or isinstance(self.classifier, str | Path):
+            fitted = needed_classifier(loaded, self.classifier)
         else:
-            folder, fitted = loaded.folder, checked_head(classifier)
+            fitted = checked_head(self.classifier)
             if fitted.model_digest:  # one that was never saved may have none
-                check_model(loaded, fitted.model_digest, "classifier", fix)
+                check_model(loaded, fitted.model_digest, "classifier")
         options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
         for name, value in options.items():
             if value is not None and not fitted.is_binary:
                 how = "each has its own" if fitted.several_labels else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
-                    f"{name} out: it is for two classes"
+                    f"{name} {value}: the classifier has {len(fitted.classes)} classes, {how}; "
+                    f"leave {name} out: it is for two classes"
                 )
         if self.threshold is None:
             return fitted
@@ -255,13 +246,6 @@ class SentimentClassifier(Parameterized):
                 return float(np.average(right, weights=weights))
         raise InputError("sample_weight: give one number for each text, not all zero")
 
-    def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
-        """Return the value of the sentiment unit after each text, float32 [N].
-
-        With the model's own sign: a low value means the last class if `fitted.polarity` is -1.
-        """
-        return np.concatenate([self._neuron(features) for _, features, _ in self._process(texts)])
-
     def __call__(self, texts: Any) -> Any:
         """Classify one text, or several: the results that `classify` writes, by name.
 
@@ -290,25 +274,6 @@ class SentimentClassifier(Parameterized):
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
             columns=["text", *names],
         )
-
-    def frame(self, table: Any, column: str) -> Any:
-        """Return a pandas DataFrame with the results for one of its columns added.
-
-        A column with the name of a result becomes input_NAME, as with `classify`.
-
-        >>> classifier.frame(comments, "comment")[["comment", "sentiment"]]  # doctest: +SKIP
-        """
-        if not hasattr(table, "columns"):
-            raise InputError(f"a pandas DataFrame is needed; got {type(table).__name__}")
-        if column not in table.columns:
-            present = ", ".join(map(repr, table.columns))
-            raise InputError(f"no column {column!r}; the table has {present}")
-        added = self(table[column]).to_frame().reindex(columns=self.added_names())
-        names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
-        pairs = zip(table.columns, names, strict=True)
-        labels = [label if name == str(label) else name for label, name in pairs]
-        renamed = table.set_axis(labels, axis=1)
-        return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
     def learn(self, texts: Iterable[str], labels: Iterable[str]) -> LearnedHead:
         """Fit the classifier again to texts with the right answers; the model stays as it is.
@@ -342,7 +307,7 @@ class SentimentClassifier(Parameterized):
 
     def added_names(self, *, neuron: bool = False) -> list[str]:
         """Return the names of the results for each text; see `answers.added_names`."""
-        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
+        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits_)
 
     def results(
         self,
@@ -380,7 +345,7 @@ class SentimentClassifier(Parameterized):
 
         >>> classifier.predict_all(texts).probabilities[:, 1]  # doctest: +SKIP
         """
-        options = {"bits": self.bits, "familiarity": self.fitted.familiarity}
+        options = {"familiarity": self.fitted.familiarity, "bits": self.bits_}
         batches = [
             self._predictions(encoded, features, reading)
             for encoded, features, reading in self._process(texts, advance, **options)
@@ -398,7 +363,8 @@ class SentimentClassifier(Parameterized):
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
             probabilities=probability_of_each(self.fitted, answer, sides=True),
-            neuron=self._neuron(features),
+            # A copy: a view would keep all features alive.
+            neuron=features[:, self.fitted.neuron_column].copy(),
             stars=answer.stars,
             bits_per_character=bits,
             unsure=self._unsure(answer.probabilities),
@@ -413,10 +379,6 @@ class SentimentClassifier(Parameterized):
             for encoded, features, _ in self._process(texts)
         ]
         return HeadOutput._make(map(_joined, zip(*parts, strict=True)))
-
-    def _neuron(self, features: np.ndarray) -> np.ndarray:
-        # A copy: a view would keep all features alive.
-        return features[:, self.fitted.neuron_column].copy()
 
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
         return [text.decode() for text in encoded] if self.fitted.uses_words else None

@@ -6,13 +6,11 @@ kind of head is a new class here. NumPy alone computes them, in float64.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import count
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from ..bounds import Bound, NonNegativeInt, PositiveFloat, Probability, check_bounds, fill
-from ..engine.kinds import Pooling, StateName
 from ..errors import InputError
 from .ngrams import LARGEST, MOST_BUCKETS, log_odds, runs_of_letters
 
@@ -385,47 +383,3 @@ def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
 def _softmax(scores: np.ndarray) -> np.ndarray:
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return np.asarray(powers / powers.sum(-1, keepdims=True))
-
-
-STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
-STAR_STATE: StateName = "hidden"  # the features of a head that predicts stars
-STAR_POOLING: tuple[Pooling, ...] = ("last", "mean")
-
-
-def tuned_steps(
-    arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool
-) -> tuple[Step, ...]:
-    """Return the steps of fine-tuned heads between C classes, by the tensors of the network."""
-    smallest = float(np.finfo(float).tiny)  # whose logarithm is still finite
-    is_binary = exclusive and classes == 2
-    last = Positive((0.0, 1.0), smallest) if is_binary else LogOdds()
-    return (*_layers(arrays, classes, exclusive=exclusive), last, Sigmoid())
-
-
-def star_steps(
-    arrays: Mapping[str, np.ndarray],
-    calibration: Calibration,
-    ngrams: Ngrams | None = None,
-    neutral: Neutral | None = None,
-) -> tuple[Step, ...]:
-    """Return the steps of a head that predicts one to five stars. Three stars are half positive."""
-    parts = [ngrams, Stars(), neutral, Positive(STAR_WEIGHTS), calibration, Sigmoid()]
-    network = _layers(arrays, len(STAR_WEIGHTS), exclusive=True)
-    return (*network, *(part for part in parts if part is not None))
-
-
-def _layers(arrays: Mapping[str, np.ndarray], classes: int, *, exclusive: bool) -> list[Step]:
-    """Return the steps of a small network, by the tensors of `transfer.finetuning.heads`.
-
-    Features are standardized; each hidden layer ends in a PReLU; the last layer has several heads
-    for each class.
-    """
-    steps: list[Step] = [Standardize(arrays["center"], arrays["scale"])]
-    for index in count():
-        name = f"hidden.{index}."
-        if name + "weight" not in arrays:
-            break
-        slope = float(arrays[f"activations.{index}.weight"].item())
-        steps += [Affine(arrays[name + "weight"], arrays[name + "bias"]), PReLU(slope)]
-    last = Affine(arrays["heads.weight"], arrays["heads.bias"])
-    return [*steps, last, Probabilities(classes, exclusive)]

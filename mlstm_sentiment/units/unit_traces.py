@@ -18,7 +18,14 @@ from ..errors import InputError, is_whole
 from ..files.shipped import model_name
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.head import Head, ranked_units
-from ..head.head_files import CHANCE, find_classifier, load_areas, own_classifier
+from ..head.head_files import (
+    CHANCE,
+    covers,
+    find_classifier,
+    load_areas,
+    load_classifier,
+    own_classifier,
+)
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import reason_of_no_answer
 from ..reading.progress import ProgressBar
@@ -299,10 +306,14 @@ def sentiment_traces(
     units: default: the sentiment unit, the one that the classifier relies on most. top: number of
     further units. classifier: as for `find_classifier`. HTML tags are left out, as by the
     classifier. Raises InputError if neither a unit nor a classifier was named and there is none to
-    choose one.
+    choose one, and for a classifier of another model.
     """
     texts = list(map(without_tags, checked_texts(texts)))
-    fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
+    fitted: Head | None = None
+    if classifier is not None or not (units or top):
+        fitted = own_classifier(loaded, layer, classifier)
+    elif covers(loaded, layer):
+        fitted = load_classifier(loaded)
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
@@ -357,17 +368,6 @@ def _verdict(fitted: Head, predicted: Predictions, row: int, word: str) -> str:
         values = {name: values[name] for name, is_one in zip(values, mask, strict=True) if is_one}
     listing = ", ".join(f"probability of {name} {value:.3f}" for name, value in values.items())
     return visible(f"classifier: {word} ({listing or 'all unlikely'})")
-
-
-def _classifier_of(
-    loaded: TextModel, layer: int, classifier: str | Path | None, *, is_needed: bool
-) -> Head | None:
-    try:
-        return own_classifier(loaded, layer, classifier)
-    except InputError:
-        if classifier is None and not is_needed:
-            return None
-        raise
 
 
 def orientation_of(fitted: Head, areas: np.ndarray | None) -> dict[str, Any]:

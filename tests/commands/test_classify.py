@@ -424,6 +424,6 @@ def test_neuron_is_written_only_if_asked_for(classify, work):
     plain, asked = (
         json.loads(classify("--text", "I like it.", *more).stdout) for more in ([], ["--neuron"])
     )
-    (value,) = SentimentClassifier.from_pretrained(work / "full").neuron_values(["I like it."])
+    (value,) = SentimentClassifier.from_pretrained(work / "full").predict_all(["I like it."]).neuron
     assert asked.pop("neuron") == pytest.approx(value, abs=1e-5)
     assert asked == plain

@@ -158,9 +158,9 @@ def test_heatmap_colours_only_a_terminal_unless_asked_to(folder, heatmap):
 @pytest.mark.parametrize(
     ("script", "options", "words"),
     [
-        ("generate", ["--value", "1"], ["no classifier/", "--neuron"]),
+        ("generate", ["--value", "1"], ["no classifier in it", "--neuron"]),
         ("generate", ["--neuron", "1"], ["--value"]),
-        ("generate", ["--sentiment", "1"], ["no classifier/"]),
+        ("generate", ["--sentiment", "1"], ["no classifier in it"]),
         ("generate", ["--sentiment", "1", "--value", "1"], ["--sentiment clamps", "--value"]),
         (
             "generate",
@@ -170,7 +170,7 @@ def test_heatmap_colours_only_a_terminal_unless_asked_to(folder, heatmap):
         ("generate", ["--neuron", "1", "--value", "2", "--classifier", "."], ["says which unit"]),
         ("heatmap", ["--text", "x", "--neuron", "1", "--classifier", "."], ["no classifier in it"]),
         ("generate", ["--temperature", "-1"], ["temperature is -1"]),
-        ("heatmap", ["--text", "good"], ["no classifier/", "--neuron"]),
+        ("heatmap", ["--text", "good"], ["no classifier in it", "--neuron"]),
         ("heatmap", ["--neuron", "1"], ["give a --text or an --input"]),
         ("heatmap", ["--text", " ", "--neuron", "0"], ["text 1 is empty"]),
         ("heatmap", ["--text", "x", "--neuron", "12"], ["unit 12", "0 to 11"]),
@@ -183,8 +183,9 @@ def test_refusals_are_one_line(folder, run_here, script, options, words):
 
 def test_a_classifier_of_other_weights_is_not_trusted(folder, heatmap, generate):
     give_classifier(folder, digest="another")
-    assert_refused(heatmap("--text", "x"), "another model", "--neuron")
-    assert_refused(generate("--value", "1", "--layer", "0"), "another model", "--neuron")
+    for more in ((), ("--neuron", "5")):
+        assert_refused(heatmap("--text", "x", *more), "another model", "move the classifier away")
+    assert_refused(generate("--value", "1", "--layer", "0"), "another model")
     assert_refused(generate("--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from experiments.speed.engine import first_answer, of_peak, ratios
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 
 
 def test_ratios_are_to_torch_with_and_without_bits():

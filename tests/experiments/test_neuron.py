@@ -10,7 +10,7 @@ from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.checkpoints import TEXTS, after_words, best_unit
 from experiments.neuron.run import Options, best_units, study
 from experiments.published_sets import SETS
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
 

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 from inspect import cleandoc, signature
+from pkgutil import resolve_name
 
 import pytest
 
 from configs.options import RunConfig, flatten
 from mlstm_sentiment.commands.command_line import COMMANDS
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.featurizer import SentimentFeaturizer
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.units.unit_traces import sentiment_traces
@@ -46,6 +47,13 @@ def test_what_the_page_of_python_lists_as_parameters_are_the_parameters(kind):
     section = cleandoc(kind.__doc__).partition("Parameters\n----------\n")[2]
     listed = [line.partition(" : ")[0] for line in section.splitlines() if line[:1].strip()]
     assert sorted(listed) == sorted(signature(kind).parameters)
+
+
+def test_what_the_page_of_python_lists_as_members_exists():
+    page = (ROOT / "docs/api.md").read_text()
+    for name, members in re.findall(r"autoclass:: (\S+)\n   :members: (.+)", page):
+        kind = resolve_name(name)
+        assert {*members.split(", ")} <= {*dir(kind), *kind.__annotations__}, name
 
 
 @pytest.mark.timeout(900)

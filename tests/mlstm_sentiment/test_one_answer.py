@@ -16,7 +16,7 @@ from mlstm_sentiment import SentimentClassifier, Sink, Source, classify
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.demo.page import demo_page
 from mlstm_sentiment.head.answers import NO_ANSWER
-from mlstm_sentiment.head.head_files import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import needed_classifier
 from mlstm_sentiment.server.answers import rows_of_texts
 from mlstm_sentiment.units.unit_traces import _verdicts_of
 from model.inference.weights import load_model
@@ -51,8 +51,7 @@ def test_each_word_is_given(words):
 
 
 def test_a_frame(classifier, words):
-    labels = classifier.frame(pandas.DataFrame({"text": TEXTS}), "text")["label"]
-    assert labels.tolist() == words
+    assert classifier(pandas.Series(TEXTS)).to_frame()["label"].tolist() == words
 
 
 def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
@@ -60,7 +59,6 @@ def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
     texts = ["nothing", "N/A", "None", "Broken, a waste of money."]
     expected = [NO_ANSWER] * 3 + ["negative"]
     table = pandas.DataFrame({question: texts})
-    assert classifier.frame(table, question)["label"].tolist() == expected
     assert [answer["label"] for answer in classifier(table[question])] == expected
     for suffix in ("csv", "xlsx", "jsonl"):
         path, page = tmp_path / f"in.{suffix}", tmp_path / f"{suffix}.html"
@@ -102,7 +100,7 @@ def test_the_server(classifier, words):
 
 def test_the_heatmap(words):
     loaded = load_model(MODEL)
-    verdicts = _verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
+    verdicts = _verdicts_of(loaded, needed_classifier(loaded), TEXTS)
     found = [re.match(r"classifier: ([a-z ]+?)(?: \(|$|:)", each)[1] for each in verdicts]
     assert found == words
 
@@ -119,7 +117,7 @@ def test_scikit_learns_methods_where_they_know_the_word(classifier, words):
 @pytest.mark.skipif(NODE is None, reason="needs node, to run the page's programs")
 def test_the_page(words, tmp_path):
     loaded = load_model(MODEL)
-    head = load_fitted(loaded, find_classifier(loaded), "")
+    head = needed_classifier(loaded)
     path = tmp_path / "page.html"
     path.write_text(demo_page(loaded, head, "Title"), encoding="utf-8")
     orders = []

@@ -5,22 +5,25 @@ from typing import Any
 import numpy as np
 import torch
 
+from mlstm_sentiment.engine.kinds import Pooling, StateName
 from mlstm_sentiment.head.head import Head, HeadUnit
 from mlstm_sentiment.head.steps import (
-    STAR_POOLING,
-    STAR_STATE,
-    STAR_WEIGHTS,
     Affine,
     Calibration,
+    Neutral,
     Ngrams,
     OneVsRest,
+    Positive,
     Sigmoid,
+    Stars,
     Step,
-    star_steps,
 )
 from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 SIDES = ("negative", "positive")
+STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
+STAR_STATE: StateName = "hidden"  # the features of a head that predicts stars
+STAR_POOLING: tuple[Pooling, ...] = ("last", "mean")
 
 
 def regression(
@@ -53,19 +56,23 @@ def star_head(
     heads: Heads | None = None,
     calibration: Calibration | None = None,
     ngrams: Ngrams | None = None,
-    neutral: Step | None = None,
+    neutral: Neutral | None = None,
     factor: float = 30,
     **more: Any,
 ) -> Head:
-    """A head that predicts one to five stars; factor: of its weights, so that texts differ."""
+    """A head that predicts one to five stars; factor: of its weights, so that texts differ.
+
+    Three stars are half positive.
+    """
     if heads is None:
         heads = build_heads(HeadsConfig(), units * len(STAR_POOLING), len(STAR_WEIGHTS), seed=1)
         with torch.no_grad():
             heads.heads.weight *= factor
     line = Calibration(slope=0.5, offset=0.25) if calibration is None else calibration
+    ends = [ngrams, Stars(), neutral, Positive(STAR_WEIGHTS), line, Sigmoid()]
     return Head(
         classes=SIDES,
-        steps=star_steps(heads.arrays(), line, ngrams, neutral),
+        steps=(*heads.steps(exclusive=True), *(step for step in ends if step is not None)),
         state=STAR_STATE,
         pooling=STAR_POOLING,
         **{"doubt": (0.4, 0.7), **more},

@@ -148,7 +148,7 @@ def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, s
     sequences = [loaded.encode(text) for text in sets[2].texts]
     kind = FeatureKind(pooling=results["neuron"]["pooling"])
     values = features_in_order(telling_model, sequences, kind=kind)[:, results["neuron"]["index"]]
-    np.testing.assert_allclose(classifier.neuron_values(sets[2].texts), values, rtol=1e-4)
+    np.testing.assert_allclose(classifier.predict_all(sets[2].texts).neuron, values, rtol=1e-4)
 
 
 def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):

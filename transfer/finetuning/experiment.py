@@ -14,7 +14,7 @@ import torch
 from data_utils.labelled import LabelledSet
 from mlstm_sentiment.errors import TimeIsUp
 from mlstm_sentiment.files.writer import write_atomically, write_json
-from mlstm_sentiment.head.head_files import FOLDER, load_fitted
+from mlstm_sentiment.head.head_files import FOLDER, needed_classifier
 from mlstm_sentiment.reading.progress import ProgressBar
 from model.inference.weights import LoadedModel, load_model
 from training.runs.run_directory import RowWriter
@@ -162,7 +162,7 @@ def describe(
     The AUC and the limit of each of the model's units on val are saved with its classifier.
     """
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
-    fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
+    fitted = needed_classifier(best)
     parts = dict(zip(SPLITS, sets, strict=False))
     encoder = LearningEncoder(best.model, tuner.config.window)
     features = {

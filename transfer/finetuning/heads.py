@@ -1,6 +1,7 @@
 """Heads that learn, in torch: hidden layers, then several linear heads for every class."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,7 +9,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mlstm_sentiment.head.head import Head
-from mlstm_sentiment.head.steps import tuned_steps
+from mlstm_sentiment.head.steps import (
+    Affine,
+    LogOdds,
+    Positive,
+    PReLU,
+    Probabilities,
+    Sigmoid,
+    Standardize,
+    Step,
+)
 
 from .config import HeadsConfig
 
@@ -77,17 +87,23 @@ class Heads(nn.Module):
         exclusive: a text has exactly one of the classes; else any number of them. thresholds: see
         `Head`.
         """
+        smallest = float(np.finfo(float).tiny)  # whose logarithm is still finite
+        is_binary = exclusive and len(classes) == 2
+        last = Positive((0.0, 1.0), smallest) if is_binary else LogOdds()
         return Head(
             classes=classes,
-            steps=tuned_steps(self.arrays(), len(classes), exclusive=exclusive),
+            steps=(*self.steps(exclusive=exclusive), last, Sigmoid()),
             several_labels=not exclusive,
             thresholds=thresholds,
             model_digest=model_digest,
         )
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of the tensors by name, as `mlstm_sentiment.head.steps` takes them."""
-        return {n: tensor.detach().cpu().numpy().copy() for n, tensor in self.state_dict().items()}
+    def steps(self, *, exclusive: bool) -> list[Step]:
+        """Return the steps from features to the probabilities of the classes."""
+        steps: list[Step] = [Standardize(_copied(self.center), _copied(self.scale))]
+        for layer, activation in zip(self.hidden, self.activations, strict=True):
+            steps += [_affine(layer), PReLU(_copied(activation.weight).item())]
+        return [*steps, _affine(self.heads), Probabilities(self.classes, exclusive)]
 
     def _dropped(self, z: Tensor) -> Tensor:
         return F.dropout(z, self.config.dropout, self.training)
@@ -98,3 +114,11 @@ def build_heads(config: HeadsConfig, features: int, classes: int, seed: int) -> 
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)  # not those of the GPUs, too
         return Heads(config, features, classes)
+
+
+def _affine(layer: nn.Module) -> Affine:
+    return Affine(_copied(layer.weight), _copied(layer.bias))
+
+
+def _copied(tensor: Any) -> np.ndarray:
+    return tensor.detach().cpu().numpy().copy()

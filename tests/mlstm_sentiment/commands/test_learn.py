@@ -91,10 +91,10 @@ def test_bad_rows_are_refused_by_their_place(corrected, label, error):
 @pytest.mark.parametrize("name", [CONFIG_FILE, WEIGHTS_FILE])
 def test_files_of_others_are_left_alone(corrected, tmp_path, name):
     (tmp_path / "mine").mkdir()
-    for own in (name, "ngrams.safetensors"):
+    for own in (name, "notes.txt"):
         (tmp_path / "mine" / own).write_text("not ours")
     with pytest.raises(InputError, match="no record says that this project wrote it"):
         learn(corrected, "--output", "mine")
     assert {path.name: path.read_text() for path in (tmp_path / "mine").iterdir()} == dict.fromkeys(
-        (name, "ngrams.safetensors"), "not ours"
+        (name, "notes.txt"), "not ours"
     )

@@ -9,7 +9,7 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.features import read_features
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.engine.request import Clamp

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.interface import TextModel
 from mlstm_sentiment.engine.kinds import Pooling
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.head.head import Familiarity, Head
 from mlstm_sentiment.head.learning import Corrections, learn
-from mlstm_sentiment.head.steps import STAR_POOLING, Language, Neutral, Ngrams
+from mlstm_sentiment.head.steps import Language, Neutral, Ngrams
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, START, Continuations
 from mlstm_sentiment.units.unit_traces import _values_per_byte
@@ -24,7 +24,7 @@ from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import small_vocabulary
-from tests.support.heads import bag_of_ngrams, regression, star_head
+from tests.support.heads import STAR_POOLING, bag_of_ngrams, regression, star_head
 from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 

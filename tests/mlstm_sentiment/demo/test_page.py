@@ -12,8 +12,8 @@ import pytest
 from mlstm_sentiment.commands.command_line import dispatch
 from mlstm_sentiment.demo import page
 from mlstm_sentiment.demo.page import demo_page
-from mlstm_sentiment.engine import Engine
 from mlstm_sentiment.engine.architecture import Architecture
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.interface import Reading
 from mlstm_sentiment.engine.stored import open_model, read_weights
 from mlstm_sentiment.errors import InputError

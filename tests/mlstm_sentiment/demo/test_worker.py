@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from mlstm_sentiment.demo.page import FOLDER, demo_page
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sources import SOURCE, digest_of_sources
-from mlstm_sentiment.head.head_files import find_classifier, load_fitted
+from mlstm_sentiment.head.head_files import needed_classifier
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.subwords import _PROBES
 from tests.mlstm_sentiment.demo.models import (
@@ -139,7 +139,7 @@ def test_it_splits_texts_as_sentencepiece_does(tmp_path, kind):
 def test_page_and_package_say_the_same_of_a_hundred_texts(tmp_path, name):
     """Unit, log-odds, neutral and unfamiliar; labels: see test_one_answer.py."""
     model = Engine.load(name)
-    fitted = load_fitted(model, find_classifier(model), "")
+    fitted = needed_classifier(model)
     page = demo_page(model, fitted, "Title")
     texts = [text for text in texts_of_many_kinds() if len(text) < 300][:100]
     assert len(texts) == 100

@@ -11,9 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from mlstm_sentiment.engine import Engine, library
+from mlstm_sentiment.engine import library
 from mlstm_sentiment.engine.compiled_model import CompiledModel
-from mlstm_sentiment.engine.engine import Clamp, Familiarity, State
+from mlstm_sentiment.engine.engine import Clamp, Engine, Familiarity, State
 from mlstm_sentiment.engine.stored import open_model, read_weights
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import shipped_models
@@ -435,7 +435,7 @@ def test_shipped_models_are_as_in_torch(name):
 
 def test_without_a_compiler_numpy_computes_and_says_so_once(tmp_path):
     code = (
-        "from mlstm_sentiment.engine import Engine\n"
+        "from mlstm_sentiment.engine.engine import Engine\n"
         "for _ in range(2): engine = Engine.load('default_small')\n"
         "print(engine.path, engine.read(['so good']).mean.shape)"
     )

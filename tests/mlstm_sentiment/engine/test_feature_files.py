@@ -16,6 +16,7 @@ from mlstm_sentiment.engine.features import TextFeatures, write_features
 from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.reading import rows
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES
@@ -104,13 +105,13 @@ def folder(tmp_path, small_model):
     return tmp_path
 
 
-def words(folder, *more):
-    options = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
+def words(folder, *more, file="texts.txt"):
+    options = ("--model", folder / "model", "--input", folder / file, *more)
     return ["featurize", *map(str, options)]
 
 
-def computed(folder, name, *more):
-    dispatch(words(folder, "--output", folder / name, *more))
+def computed(folder, name, *more, file="texts.txt"):
+    dispatch(words(folder, "--output", folder / name, *more, file=file))
     return np.load(folder / name)
 
 
@@ -132,6 +133,7 @@ def little_memory(folder, monkeypatch):
     (folder / "texts.txt").write_text("".join(f"{line}\n" for line in [*lines, "", " "]))
     whole = computed(folder, "whole.npy")
     monkeypatch.setattr(featurize, "_IN_MEMORY", 3 * featurize._OF_A_TEXT)
+    monkeypatch.setattr(rows, "_FIRST_ROWS", 2)
     return whole
 
 
@@ -143,16 +145,22 @@ def test_more_texts_than_fit_into_memory_have_the_same_features(folder, little_m
     np.testing.assert_array_equal(part, little_memory[1::2])
 
 
-def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
-    parts, calls = featurize._Texts.parts, []
+@pytest.mark.usefixtures("little_memory")
+def test_a_large_table_is_described_once(folder, caplog):
+    caplog.set_level("INFO")
+    (folder / "texts.csv").write_text("comment\n" + "so good\n" * 20)
+    computed(folder, "x.npy", file="texts.csv")
+    assert caplog.text.count("text column 'comment'") == 1
 
-    def changing(self):
-        calls.append(self)
-        if len(calls) == 1:  # the number of rows is known
-            (folder / "texts.txt").write_text("one\n")
-        return parts(self)
 
-    monkeypatch.setattr(featurize._Texts, "parts", changing)
+def test_texts_that_change_while_they_are_read_are_refused(folder, monkeypatch):
+    parts = featurize._parts
+
+    def changed(rows):
+        (folder / "texts.txt").write_text("one\n")  # the number of rows is known
+        return parts(rows)
+
+    monkeypatch.setattr(featurize, "_parts", changed)
     with pytest.raises(InputError, match="has changed while it was read"):
         computed(folder, "x.npy")
     assert not (folder / "x.npy").exists()
@@ -160,11 +168,12 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
 
 def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
     monkeypatch.setattr(featurize, "_IN_MEMORY", 1 << 16)
+    monkeypatch.setattr(rows, "_BATCH_ROWS", 64)
     (folder / "texts.txt").write_text("a review of a lamp\n" * 10_000)  # 0.8 MB in memory
     tracemalloc.start()
     try:
-        texts = featurize._Texts(Source(folder / "texts.txt"))
-        assert sum(map(len, texts.parts())) == texts.count == 10_000
+        read = rows.Rows(Source(folder / "texts.txt"))
+        assert sum(map(len, featurize._parts(read))) == read.count == 10_000
         assert tracemalloc.get_traced_memory()[1] < 1 << 19
     finally:
         tracemalloc.stop()

@@ -29,7 +29,6 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.support.damage import damaged_bytes
 from tests.support.heads import bag_of_ngrams, regression, star_head
-from tests.support.runs import ROOT
 from transfer.finetuning.heads import HeadsConfig, build_heads
 
 TEXTS = ["good one", "", "caf\u00e9 \u2581"]
@@ -104,15 +103,7 @@ def stars(digest):
     return star_head(4, ngrams=bag, neutral=neutral, model_digest=digest)
 
 
-def old_stars(folder, digest):
-    """A head of format 7, as an earlier version wrote it."""
-    shutil.copytree(ROOT / "tests/fixtures/classifiers/7_neutral", folder)
-    path = folder / "classifier.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_digest": digest}))
-    (folder / "expected.json").unlink()
-
-
-@pytest.fixture(scope="module", params=["bytes", "int8", "subwords", "old"])
+@pytest.fixture(scope="module", params=["bytes", "int8", "subwords"])
 def folder(request, tmp_path_factory, subwords):
     """Each format of a model, each kind of classifier."""
     folder = tmp_path_factory.mktemp("damaged") / "model"
@@ -124,8 +115,6 @@ def folder(request, tmp_path_factory, subwords):
     digest = model_digest(load_model(folder).model)
     if request.param == "subwords":
         save_head(folder / FOLDER, several_labels(digest))
-    elif request.param == "old":
-        old_stars(folder / FOLDER, digest)
     elif request.param == "int8":
         three = regression(np.ones((3, 4)), np.zeros(3), ("a", "b", "c"), 1, 1, digest)
         save_head(folder / FOLDER, three)

@@ -58,8 +58,7 @@ def test_a_placeholder_is_no_answer_and_a_question_makes_more(classifier, sides,
     table = pandas.DataFrame({question: texts, "Review": texts})
     for call, given in (
         (lambda: classifier(texts).to_frame(), [0, 3]),
-        (lambda: classifier.frame(table, "Review"), [0, 3]),
-        (lambda: classifier.frame(table, question), [3]),
+        (lambda: classifier(table["Review"]).to_frame(), [0, 3]),
         (lambda: classifier(table[question]).to_frame(), [3]),
     ):
         read.clear()
@@ -87,25 +86,13 @@ def test_anything_else_is_refused(classifier, value):
         classifier(value)
 
 
-def test_a_frame_gets_columns(classifier):
-    table = pandas.DataFrame(
-        {"comment": [*TEXTS, None], "label": list("wxyz")}, index=[3, 3, "a", 5]
-    )
-    answers = classifier.frame(table, "comment")
-    assert list(answers.columns) == ["comment", "input_label", *NAMES]
-    assert list(answers.index) == list(table.index)
-    assert answers["input_label"].tolist() == list("wxyz")
+def test_a_column_gets_a_frame_of_the_same_index(classifier):
+    column = pandas.Series([*TEXTS, None], index=[3, 3, "a", 5])
+    answers = classifier(column).to_frame()
+    assert list(answers.index) == list(column.index)
     assert answers["label"].tolist()[:3] == classifier.predict(TEXTS).tolist()
     assert pandas.isna(answers["sentiment"].iloc[3])
-    assert list(table.columns) == ["comment", "label"]
-    with pytest.raises(InputError, match="no column 'text'; the table has 'comment', 'label'"):
-        classifier.frame(table, "text")
-    with pytest.raises(InputError, match="a pandas DataFrame is needed; got list"):
-        classifier.frame(TEXTS, "text")
-    assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
-    assert list(classifier.frame(table[:0], "comment").columns) == list(answers.columns)
-    numbered = table.set_axis([0, "label"], axis=1)
-    assert list(classifier.frame(numbered, 0).columns) == [0, "input_label", *NAMES]
+    assert list(classifier(column[:0]).to_frame().columns) == list(answers.columns)
 
 
 def test_notebooks_show_tables_in_which_texts_are_text(classifier):

@@ -96,9 +96,12 @@ def folder(small_model, tmp_path):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("pooling", ["last", ["mean", "max"]])
-def test_a_pipeline_on_texts_becomes_a_head_that_answers_about_texts(folder, pooling):
-    featurizer = SentimentFeaturizer(str(folder), pooling=pooling)
+@pytest.mark.parametrize(
+    "kind", [{}, {"pooling": ["mean", "max"]}, {"layers": [0]}, {"layers": "all"}], ids=str
+)
+def test_a_pipeline_on_texts_becomes_a_head_that_answers_about_texts(folder, kind):
+    """Of a model of one layer, which has several names."""
+    featurizer = SentimentFeaturizer(str(folder), **kind)
     pipeline = make_pipeline(featurizer, StandardScaler(), LogisticRegression(C=100))
     head = Head.from_sklearn(pipeline.fit(TEXTS, LABELS))
     save_head(folder / "classifier", head)

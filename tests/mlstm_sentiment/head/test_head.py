@@ -194,8 +194,10 @@ def test_the_words_move_the_log_odds_of_five_stars_to_one():
     [
         ({"classes": ["a", "b", "c"]}, "1 scores for 3 classes"),
         ({"classes": ["a", "a"]}, "different names"),
+        ({"classes": ["a"]}, "two or more different names"),
         ({"classes": {"a": 0, "b": 1}}, "classes is .*; it must be a list, each text"),
         ({"format_version": 9}, "format_version 9 is newer"),
+        ({"format_version": 7}, "format 7 is older than 8; fit it again with scripts/transfer.py"),
         ({"features": {"state": "cell", "pooling": ["sum"]}}, r"pooling is \('sum',\)"),
         ({"features": {"state": "both", "pooling": ["last"]}}, "state is 'both'"),
         ({"features": {"state": "cell", "pooling": ["last", "mean"]}}, "3 features for 2 pooling"),

@@ -34,7 +34,7 @@ def test_two_classes(folder):
     labels = classifier.predict(TEXTS)
     assert labels.tolist() == ["good" if p > 0.5 else "bad" for p in probabilities[:, 1]]
     assert set(labels) == {"bad", "good"}
-    np.testing.assert_allclose(classifier.neuron_values(TEXTS), features[:, 4], atol=1e-6)
+    np.testing.assert_allclose(classifier.predict_all(TEXTS).neuron, features[:, 4], atol=1e-6)
 
 
 def test_more_classes(folder, tmp_path):
@@ -82,7 +82,7 @@ def assert_same(result, expected):
         np.testing.assert_array_equal(result, expected)
 
 
-METHODS = ("predict", "predict_proba", "decision_function", "neuron_values")
+METHODS = ("predict", "predict_proba", "decision_function")
 
 
 def test_features_of_all_texts_are_never_in_memory_together(folder, monkeypatch):
@@ -129,9 +129,7 @@ def test_a_model_in_torch_gives_the_same_answers(folder):
     assert result.choices.tolist() == expected.choices.tolist()
 
 
-@pytest.mark.parametrize(
-    "ask", ["predict", "predict_proba", "decision_function", "neuron_values", "predict_all"]
-)
+@pytest.mark.parametrize("ask", ["predict", "predict_proba", "decision_function", "predict_all"])
 def test_a_single_string_is_not_taken_for_its_letters(folder, ask):
     with pytest.raises(InputError, match=r"got a single string; write \[text\]"):
         getattr(SentimentClassifier.from_pretrained(folder), ask)("good")
@@ -147,10 +145,12 @@ def test_a_callers_progress_bar_counts_every_byte(folder):
 def test_parameters_that_are_set_later_take_effect_at_the_next_fit(folder):
     classifier = SentimentClassifier(folder).fit()
     exact = classifier.predict_proba(TEXTS)
-    classifier.set_params(threshold=0.99)
+    classifier.set_params(threshold=0.99, bits=True)
     np.testing.assert_array_equal(classifier.predict_proba(TEXTS), exact)
     assert classifier.fitted.threshold != 0.99
+    assert "bits_per_character" not in classifier("good")
     assert classifier.fit().fitted.threshold == 0.99
+    assert "bits_per_character" in classifier("good")
 
 
 def test_a_text_between_two_thresholds_is_unsure(folder):

@@ -11,22 +11,15 @@ from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.head_files import save_head
-from mlstm_sentiment.head.steps import (
-    STAR_POOLING,
-    STAR_STATE,
-    Language,
-    Neutral,
-    positive_log_odds,
-)
+from mlstm_sentiment.head.steps import Language, Neutral, positive_log_odds
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.features import features_in_order
 from model.inference.weights import LoadedModel, load_model, model_digest, save_model
-from tests.support.heads import bag_of_ngrams, star_head
+from tests.support.heads import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, bag_of_ngrams, star_head
 from transfer.finetuning.heads import HeadsConfig, build_heads
 
 TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]
 FEATURES = FeatureKind(state=STAR_STATE, pooling=STAR_POOLING)
-STAR_WEIGHTS = (0, 0, 0.5, 1, 1)
 
 
 def make(digest="digest", familiarity=None, ngrams=None, neutral=None):
@@ -163,7 +156,7 @@ def test_two_sides_only_if_asked_for(folder):
 def test_html_tags_are_left_out_by_every_method(folder):
     classifier = with_neutral(folder)
     plain, tagged = ["I loved it. It works."], ["I loved it.<br /><br />It <b>works</b>."]
-    for name in ("predict", "predict_proba", "decision_function", "neuron_values"):
+    for name in ("predict", "predict_proba", "decision_function"):
         ask = getattr(classifier, name)
         np.testing.assert_array_equal(ask(tagged), ask(plain))
     for one, other in zip(

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlstm_sentiment.commands.command_line import dispatch
-from mlstm_sentiment.engine import Engine, Reading
+from mlstm_sentiment.engine.engine import Engine
+from mlstm_sentiment.engine.interface import Reading
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.pages.heatmap import _as_html, as_ansi, check_outputs, heatmap, write
 from mlstm_sentiment.pages.heatmap import _as_json as as_json

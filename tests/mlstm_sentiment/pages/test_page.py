@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.pages.heatmap import _as_html
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile

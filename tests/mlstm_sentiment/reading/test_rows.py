@@ -75,7 +75,7 @@ def test_rows_keep_their_columns(classifier):
         assert out["label"] == ("unsure" if 0.4 <= probability <= 0.6 else side)
         assert out["probability"] == pytest.approx(probability, abs=1e-5)
         assert out["sentiment"] == pytest.approx(2 * probability - 1, abs=1e-5)
-        assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
+        assert out["neuron"] == pytest.approx(classifier.predict_all([text]).neuron[0], abs=1e-5)
         assert out["unfamiliar"] is None
     for place in range(1, 6):
         assert answers[place] == {**rows[place], **dict.fromkeys(added), "label": "no answer"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.units.unit_traces import _widest_ranging_units, read_texts
 from model.inference.weights import save_model

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from mlstm_sentiment.engine import Engine
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES, SHIPPED_MODELS, find_model
 from mlstm_sentiment.text.profiles import text_profile

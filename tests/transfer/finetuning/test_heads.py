@@ -144,7 +144,7 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence_of_the_last_layer(fol
     assert own.polarity == np.sign(moved[own.neuron, -1])
     classifier = SentimentClassifier.from_pretrained(folder)
     values = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)[:, own.neuron]
-    np.testing.assert_allclose(classifier.neuron_values(TEXTS), values, atol=1e-6)
+    np.testing.assert_allclose(classifier.predict_all(TEXTS).neuron, values, atol=1e-6)
     assert f"unit {own.neuron}" in repr(classifier)
     assert own_classifier(load_model(folder), layer=0).neuron == own.neuron  # the only layer
     with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
