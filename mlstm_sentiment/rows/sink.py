@@ -22,8 +22,6 @@ from ..files.writer import (
     STDOUT,
     check_output,
     finish_work,
-    is_stream,
-    open_stream,
     open_work,
     path_in_oserrors,
     remove_work,
@@ -75,8 +73,8 @@ class Sink:
             )
         if self._format not in _FORMATS.values():
             raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
-        if self._format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
-            raise InputError("a workbook cannot be written to a stream; name a file with --output")
+        if self._format == "xlsx" and self.path is None:
+            raise InputError("a workbook cannot be printed; name a file with --output")
 
     @cached_property
     def _format(self) -> RowFormat:
@@ -84,7 +82,7 @@ class Sink:
 
     def check(self, rows: Rows) -> None:
         """Raise InputError if it may not be written, or cannot hold the rows of a file."""
-        if self.path is not None and not is_stream(Path(self.path)):
+        if self.path is not None:
             _check_resumable(Path(self.path))
         if self._format == "xlsx":
             check_fits(rows.count, [rows.longest.text], rows.longest.place)
@@ -114,9 +112,6 @@ class Sink:
                 raise InputError("standard output is closed; name a file with --output")
             with path_in_oserrors(Path(STDOUT)):
                 yield RowOutput(sys.stdout.buffer, row_format, columns, dialect=dialect)
-        elif is_stream(path):
-            with path_in_oserrors(path), open_stream(path) as file:
-                yield RowOutput(file, row_format, columns, dialect=dialect)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             request = {**request, "format": row_format, "columns": list(columns)}
