@@ -202,7 +202,6 @@ _REMEDIES = {
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
-MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
@@ -219,7 +218,6 @@ OTHER_FILES = {
 }
 _Quoting = Literal["auto", "standard", "none", "backslash"]
 _BadRows = Literal["refuse", "skip"]
-SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
 
 
 @dataclass
@@ -365,7 +363,7 @@ class Input:
 
     @contextmanager
     def _bytes(self, position: Position | None) -> Iterator[Any]:
-        """Stream the bytes as they are encoded, decompressed and within bounds."""
+        """Stream the bytes as they are encoded, decompressed."""
         path, size = Path(self.location), self.stored_bytes
         if size == 0:
             raise InputError(f"{path}: the file is empty")
@@ -373,7 +371,8 @@ class Input:
             if position is not None and size is not None:
                 position.stored, position.size = stored, size
             with _decompressed(stored, self.compression, self.location) as file:
-                yield self._bounded(file)
+                is_packed_text = self.compression is not None and self.kind not in BINARY
+                yield _buffered(_pieces_of(file)) if is_packed_text else file
 
     def _encoding_of(self, file: Any, *, whole: bool) -> Encoding:
         """Return the encoding of a stream; if necessary and `whole`, read all of it."""
@@ -408,13 +407,6 @@ class Input:
                 raise
             raise InputError(f"{self.location}: {error.strerror or error}") from error
 
-    def _bounded(self, file: Any) -> Any:
-        """Limit how much a stream unpacks to, relative to its file's size."""
-        size = self.stored_bytes
-        if self.compression is None or self.kind in BINARY or size is None:
-            return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
-        return _buffered(_not_a_bomb(file, size, self.location))
-
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
     """Recode a stream to UTF-8; InputError for bytes that are invalid in its encoding."""
@@ -430,19 +422,6 @@ def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
         raise InputError(
             f"{location}: not {codec} ({brief(error)}); give its --encoding"
         ) from error
-
-
-def _not_a_bomb(file: IO[bytes], size: int, location: str) -> Iterator[bytes]:
-    """Yield what a file of `size` bytes unpacks to; InputError if it is far too much."""
-    left = max(MOST_UNPACKED * size, SURE_UNPACKED)
-    for piece in _pieces_of(file):
-        left -= len(piece)
-        if left < 0:
-            raise InputError(
-                f"{location}: unpacks to more than {MOST_UNPACKED} times its size, which real text "
-                "does not; if the file is genuine, unpack it first"
-            )
-        yield piece
 
 
 def as_input(location: str | Path | Input, options: TableOptions | None = None) -> Input:

@@ -3,17 +3,15 @@
 import gzip
 import io
 import json
-import lzma
 import os
 import shutil
 import time
-from collections import deque
 
 import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import LONGEST_RECORD, _zstandard
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD
 from mlstm_sentiment.reading.records import _LONGEST_LITERAL, Record, read_records
 from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
 from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
@@ -68,26 +66,6 @@ def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
     path = write_bomb(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
-
-
-PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": _zstandard().compress}
-
-
-@pytest.mark.parametrize("compression", PACK)
-def test_a_file_that_unpacks_to_too_many_times_its_size_is_refused(
-    tmp_path, monkeypatch, compression
-):
-    """A megabyte may hold a gigabyte of short lines, each of which is fine."""
-    monkeypatch.setattr("mlstm_sentiment.reading.inputs.SURE_UNPACKED", 1 << 17)
-    path = tmp_path / f"a.txt.{compression}"
-    path.write_bytes(PACK[compression](b"fine\n" * (1 << 18)))
-    message = rf"a\.txt\.{compression}: unpacks to more than 100 times its size.* unpack it first"
-    with pytest.raises(InputError, match=message):
-        deque(read_records(path, strict=True), maxlen=0)
-    with pytest.raises(InputError, match=message):
-        prepare_corpus([path], tmp_path / "out", Preparation())
-    path.write_bytes(PACK[compression](b"fine\n" * (1 << 14)))  # less than any file may
-    assert sum(1 for _ in read_records(path, strict=True)) == 1 << 14
 
 
 def by_pipe(path):

@@ -182,7 +182,7 @@ def test_a_text_file_can_be_one_review(tmp_path):
         ("a.csv.zip", b"PK\x03\x04 and no more", "damaged or cut short"),
         ("a.jsonl.bz2", bz2.compress(LINES.encode())[:-9], "damaged or cut short"),
         ("a.jsonl.bz2", b"BZh9" + bytes(99), "damaged or cut short .Invalid data stream"),
-        ("a.xlsx", b"PK\x03\x04 and no more", "not an Excel workbook, or damaged"),
+        ("a.xlsx", b"PK\x03\x04 and no more", "not a workbook, or damaged"),
         ("a.feather", b"ARROW1 and no more", "not a Feather file, or damaged"),
         ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], "damaged or cut short"),
         ("a.jsonl.xz", lzma.compress(LINES.encode())[:-9], "damaged or cut short"),
@@ -361,16 +361,6 @@ def test_a_pipe_reads_as_the_same_file_does(tmp_path, name):
     writer.start()
     assert list(read_records(pipe, strict=True, position=position)) == expected
     assert position.fraction is None
-    writer.join()
-
-
-def test_a_packed_pipe_may_unpack_to_more_than_a_small_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("mlstm_sentiment.reading.inputs.SURE_UNPACKED", 1000)
-    pipe = tmp_path / "a.txt.gz"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=pipe.write_bytes, args=[gzip.compress(b"good\n" * 1000)])
-    writer.start()
-    assert len(list(read_records(pipe, strict=True))) == 1000
     writer.join()
 
 
