@@ -63,10 +63,9 @@ def encode(
     runs: list[Run] = []
     identities = [source.identity for source in inputs]  # of all, also for the processes
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
-    stored = sum(source.stored_bytes or 0 for source in inputs)
     with ProgressBar("reading", unit=" blocks") as progress:
         work = partial(_encode_block, folder=folder, request=request, seed=seed)
-        for done in map_in_order(work, blocks, workers if stored > 0 else 1):
+        for done in map_in_order(work, blocks, workers):
             runs += done
             progress.advance(len(done))
     for source, before in zip(inputs, identities, strict=True):

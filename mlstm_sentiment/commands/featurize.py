@@ -67,7 +67,7 @@ class _Texts:
             self.count += 1
             self.blank += not text.strip()
             size += len(text) + _OF_A_TEXT
-            if size > _IN_MEMORY and source.is_repeatable:
+            if size > _IN_MEMORY:
                 self.few = None
             if self.few is not None:
                 self.few.append(text)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .encodings import Encoding
 from .inputs import (
     BINARY,
     DELIMITED,
@@ -282,8 +281,6 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    on_disk = source.is_text_on_disk
-    encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
     rows: Iterator[TableRow]
     try:
@@ -296,7 +293,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
         else:
-            table.description = str(encoding)
+            table.description = str(source.found_encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
         for record in sampled_records(rows, table):

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -87,9 +86,8 @@ class Rows:
     """The rows of a source, with the keys that they have.
 
     A file is read through when this is made, so that a late fault is reported before hours of work,
-    and since records of JSON may have different keys. Of another pipe the first row is read, and
-    standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
-    the column of groups is not a key.
+    and since records of JSON may have different keys. Standard input is not waited for. Raises
+    InputError for a faulty row, if none has a text, and if the column of groups is not a key.
 
     show_progress: of that check, on stderr. keys: all keys of the rows; [] of standard input.
     count, longest: how many rows the shard of a file has, and its longest cell. key: chooses that
@@ -102,16 +100,7 @@ class Rows:
         self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
         self.count, self.longest = 0, _Cell("", source.name)
-        self._first: list[InputRow] = []
-        self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
-        if source.is_repeatable:
-            self.keys = self._checked_keys()
-        elif source.is_stream:
-            self.keys = []
-        else:
-            self._rest = self._read()
-            self._first = [next(self._rest)]
-            self.keys = list(self._first[0].record)
+        self.keys = [] if source.is_stream else self._checked_keys()
         if source.by and self.keys and source.by not in self.keys:
             present = ", ".join(map(repr, self.keys))
             raise InputError(f"--by {source.by}: no such column; the input has {present}")
@@ -132,7 +121,7 @@ class Rows:
         by = self.source.by
         is_missing = by is not None and by not in self.keys
         for batch in self._batches(first_sizes):
-            if not self.source.is_repeatable:
+            if self.source.is_stream:
                 for row in batch:
                     self.model.add(row.record)
             self.tagged += sum(row.had_tags for row in batch)
@@ -142,18 +131,14 @@ class Rows:
             log.warning("--by %s: no row has such a column; name one that the rows have", by)
 
     def _batches(self, first_sizes: Iterable[int]) -> Iterator[list[InputRow]]:
-        if not self.source.is_stream:
-            rows = self._read() if self._rest is None else chain(self._first, self._rest)
-            yield from _in_batches(rows, None, first_sizes)
-            return
-        records = self.source.arriving()
-        are_alike = records.has_equal_keys
-        stream = _rows_of(records, self.key, self.source.name, are_alike=are_alike)
-        yield from _in_batches(stream, lambda: records.waiting, first_sizes)
-
-    def _read(self) -> Iterator[InputRow]:
         source = self.source
-        return _rows_of(source.records(), self.key, source.name, are_alike=source.has_equal_keys)
+        if source.is_stream:
+            arriving = source.arriving()
+            rows = _rows_of(arriving, self.key, source.name)
+            yield from _in_batches(rows, lambda: arriving.waiting, first_sizes)
+        else:
+            rows = _rows_of(source.records(), self.key, source.name)
+            yield from _in_batches(rows, None, first_sizes)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -180,19 +165,14 @@ class Rows:
         return list(keys)
 
 
-def _rows_of(
-    records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
-) -> Iterator[InputRow]:
+def _rows_of(records: Iterable[Record], key: KeyChooser, location: object) -> Iterator[InputRow]:
     """Yield the records with their texts; the first ones may lack the key.
 
-    are_alike: whether all records have the same keys. Raises InputError for a value that is not a
-    text, and if there is no record or none has the key: at the first record if they are alike, else
-    at the end of the input.
+    Raises InputError for a value that is not a text, and at the end if there is no record or none
+    has the key.
     """
     for record in records:
         text = unicode_text(key.value(record), record.place)
-        if are_alike:
-            key.require(location)
         had_tags = text is not None and without_tags(text) != text
         yield InputRow(record, answered_text(text, key.header_in(record)), had_tags)
     key.conclude(location)

@@ -152,8 +152,6 @@ class _ArrivingRecords:
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
         self._lines = lines
-        self.has_equal_keys = kind == ".txt"
-        """Whether all records have the same keys."""
         self._table = TableReport(PLACE, "JSON lines", is_table=False)
         self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
         if kind == ".jsonl":
@@ -274,11 +272,6 @@ class Source:
         return str(self.location) == STREAM
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether it can be read more than once, unlike standard input and other pipes."""
-        return bool(self.texts) or (not self.is_stream and Path(str(self.location)).is_file())
-
-    @property
     def paths(self) -> list[Path]:
         return [] if self.texts or self.is_stream else [Path(str(self.location))]
 
@@ -301,7 +294,7 @@ class Source:
 
     @property
     def has_equal_keys(self) -> bool:
-        """Whether all rows have the same keys, as in a table; of a stream, its records know."""
+        """Whether all rows of a file or of texts have the same keys, as in a table."""
         return bool(self.texts) or self.file.kind not in JSON_KINDS
 
     def dialect(self, delimiter: str) -> Dialect:
