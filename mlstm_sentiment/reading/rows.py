@@ -113,14 +113,14 @@ class Rows:
         about = describe_table(table, {"text": (self.key.key, "--text-key")})
         return about.removeprefix(f"{table.location}: ")
 
-    def batches(self, first_sizes: Iterable[int] = ()) -> Iterator[list[InputRow]]:
+    def batches(self) -> Iterator[list[InputRow]]:
         """Yield the rows in batches, of standard input those that have arrived; see `_in_batches`.
 
         Warns at the end if no row has the column of groups.
         """
         by = self.source.by
         is_missing = by is not None and by not in self.keys
-        for batch in self._batches(first_sizes):
+        for batch in self._batches():
             if self.source.is_stream:
                 for row in batch:
                     self.model.add(row.record)
@@ -130,15 +130,15 @@ class Rows:
         if is_missing:
             log.warning("--by %s: no row has such a column; name one that the rows have", by)
 
-    def _batches(self, first_sizes: Iterable[int]) -> Iterator[list[InputRow]]:
+    def _batches(self) -> Iterator[list[InputRow]]:
         source = self.source
         if source.is_stream:
             arriving = source.arriving()
             rows = _rows_of(arriving, self.key, source.name)
-            yield from _in_batches(rows, lambda: arriving.waiting, first_sizes)
+            yield from _in_batches(rows, lambda: arriving.waiting)
         else:
             rows = _rows_of(source.records(), self.key, source.name)
-            yield from _in_batches(rows, None, first_sizes)
+            yield from _in_batches(rows)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -181,31 +181,22 @@ def _rows_of(records: Iterable[Record], key: KeyChooser, location: object) -> It
 def _in_batches(
     rows: Iterable[InputRow],
     waiting: Callable[[], bool] | None = None,
-    first_sizes: Iterable[int] = (),
 ) -> Iterator[list[InputRow]]:
     """Group rows into batches of FIRST_ROWS to BATCH_ROWS, or fewer if rows are long.
 
     waiting: for a stream, whether more rows have arrived; if not, a batch ends. The rows before a
-    faulty one are then yielded, too, since a stream cannot be read again. first_sizes: those of the
-    first batches, if they are known.
+    faulty one are then yielded, too, since a stream cannot be read again.
     """
     batch: list[InputRow] = []
-    sizes = iter(first_sizes)
-    known = next(sizes, None)
     characters, size = 0, _FIRST_ROWS
     try:
         for row in rows:
             batch.append(row)
             characters += _extent(row.record)
-            if known is not None:
-                is_full = len(batch) == known
-            else:
-                is_full = len(batch) >= size or characters >= _BATCH_CHARACTERS
-                is_full = is_full or (waiting is not None and not waiting())
-            if is_full:
+            is_full = len(batch) >= size or characters >= _BATCH_CHARACTERS
+            if is_full or (waiting is not None and not waiting()):
                 yield batch
                 batch, characters, size = [], 0, min(2 * size, _BATCH_ROWS)
-                known = next(sizes, None)
     except InputError:
         if batch and waiting is not None:
             yield batch
