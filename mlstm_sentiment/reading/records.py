@@ -10,7 +10,7 @@ import codecs
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -95,11 +95,20 @@ def reader_of(source: Input, whole: bool = False) -> str:
 
 
 def read_lines(
-    lines: Iterable[bytes], kind: str, location: str, *, strict: bool, codec: str = "utf-8"
+    lines: Iterable[bytes],
+    kind: str,
+    location: str,
+    *,
+    strict: bool,
+    codec: str = "utf-8",
+    first: int = 1,
 ) -> Iterator[Record]:
-    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid."""
+    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid.
+
+    first: the number of the first line.
+    """
     parse = parse_text if kind == ".txt" else parse_json
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
         record = parse(line, f"{location}, line {number}", strict, codec)
@@ -142,16 +151,12 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
 
 
-def sampled_records(
-    rows: Iterator[TableRow],
-    table: TableReport,
-    waiting: Callable[[], bool] | None = None,
-) -> Iterator[Record]:
+def sampled_records(rows: Iterator[TableRow], table: TableReport) -> Iterator[Record]:
     """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
 
-    waiting: of a stream, whether more rows have arrived.
+    Rows of JSON may come in several calls with one table.
     """
-    for row in table.sampled(rows, waiting):
+    for row in table.sampled(rows):
         table.rows += 1
         record = row if isinstance(row, Record) else _placed(Record(row), row.place, False)
         record.table = table

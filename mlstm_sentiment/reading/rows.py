@@ -1,7 +1,7 @@
 """The rows of a table to classify: their texts, their names in the output, their batches."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -116,7 +116,8 @@ class Rows:
     def batches(self) -> Iterator[list[InputRow]]:
         """Yield the rows in batches, of standard input those that have arrived; see `_in_batches`.
 
-        Warns at the end if no row has the column of groups.
+        At the end, raises InputError if no row has the key of the text, and warns if none has the
+        column of groups.
         """
         by = self.source.by
         is_missing = by is not None and by not in self.keys
@@ -132,13 +133,19 @@ class Rows:
 
     def _batches(self) -> Iterator[list[InputRow]]:
         source = self.source
-        if source.is_stream:
-            arriving = source.arriving()
-            rows = _rows_of(arriving, self.key, source.name)
-            yield from _in_batches(rows, lambda: arriving.waiting)
-        else:
-            rows = _rows_of(source.records(), self.key, source.name)
-            yield from _in_batches(rows)
+        parts = source.arriving() if source.is_stream else [source.records()]
+        size = _BATCH_ROWS if source.is_stream else _FIRST_ROWS
+        for records in parts:
+            yield from _in_batches(map(self._with_text, records), size)
+        self.key.conclude(source.name)
+
+    def _with_text(self, record: Record) -> InputRow:
+        """Return a record with its text; InputError for a value that is not a text."""
+        text = unicode_text(self.key.value(record), record.place)
+        if not record.has_names:  # a line of text: no later one has another key
+            self.key.require(self.source.name)
+        had_tags = text is not None and without_tags(text) != text
+        return InputRow(record, answered_text(text, self.key.header_in(record)), had_tags)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -165,40 +172,22 @@ class Rows:
         return list(keys)
 
 
-def _rows_of(records: Iterable[Record], key: KeyChooser, location: object) -> Iterator[InputRow]:
-    """Yield the records with their texts; the first ones may lack the key.
+def _in_batches(rows: Iterable[InputRow], size: int = _FIRST_ROWS) -> Iterator[list[InputRow]]:
+    """Group rows into batches of `size` to BATCH_ROWS, or fewer if rows are long.
 
-    Raises InputError for a value that is not a text, and at the end if there is no record or none
-    has the key.
-    """
-    for record in records:
-        text = unicode_text(key.value(record), record.place)
-        had_tags = text is not None and without_tags(text) != text
-        yield InputRow(record, answered_text(text, key.header_in(record)), had_tags)
-    key.conclude(location)
-
-
-def _in_batches(
-    rows: Iterable[InputRow],
-    waiting: Callable[[], bool] | None = None,
-) -> Iterator[list[InputRow]]:
-    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, or fewer if rows are long.
-
-    waiting: for a stream, whether more rows have arrived; if not, a batch ends. The rows before a
-    faulty one are then yielded, too, since a stream cannot be read again.
+    The rows before a faulty one are yielded, too.
     """
     batch: list[InputRow] = []
-    characters, size = 0, _FIRST_ROWS
+    characters = 0
     try:
         for row in rows:
             batch.append(row)
             characters += _extent(row.record)
-            is_full = len(batch) >= size or characters >= _BATCH_CHARACTERS
-            if is_full or (waiting is not None and not waiting()):
+            if len(batch) >= size or characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch, characters, size = [], 0, min(2 * size, _BATCH_ROWS)
     except InputError:
-        if batch and waiting is not None:
+        if batch:
             yield batch
         raise
     if batch:
