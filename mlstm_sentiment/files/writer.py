@@ -13,7 +13,6 @@ import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
 import time
@@ -495,11 +494,6 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
 
 def _of_one_file(error: OSError) -> OSError:
     """Reduce an error to a number, a reason and one file; for a copy to a full disk, the target."""
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
-        source, target, reason = error.args[0][0]
-        if number := re.match(r"\[Errno (\d+)\]", str(reason)):
-            code = int(number[1])
-            return OSError(code, os.strerror(code), str(target if code in _FULL else source))
     if error.errno in _FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
     if type(error) is OSError and _UNWRITTEN.fullmatch(str(error)):
