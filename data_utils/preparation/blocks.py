@@ -90,7 +90,7 @@ def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
         return
     keys = request.text_keys or shown_keys(source)
     if source.is_plain:
-        size = source.stored_bytes or 0
+        size = source.stored_bytes
         for index, start in enumerate(range(0, size, request.block_bytes)):
             end = min(start + request.block_bytes, size)
             yield Block(input_number, index, source, span=(start, end), keys=keys)

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import KINDS, Input, TableOptions, as_input, check_used
+from mlstm_sentiment.reading.inputs import KINDS, NO_FILE, Input, TableOptions, as_input, check_used
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
@@ -144,7 +144,7 @@ def _readable(source: Input) -> Input:
 
 def _no_file(path: Path) -> InputError:
     if path.exists():
-        return InputError(f"{path}: is a pipe or a device, not a file; save its output as a file")
+        return InputError(f"{path}: {NO_FILE}")
     return InputError(
         f"{path}: is a broken link; restore the file it points to, or remove the link"
     )

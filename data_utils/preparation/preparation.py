@@ -63,7 +63,7 @@ from ..corpus import (
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
-from .runs import Run, encode, find_repeats, holds_reviews, merge, total_report
+from .runs import Run, encode, find_repeats, from_stored, holds_reviews, merge, total_report
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer, tokenize
 
 _COMPARED = 4_000_000  # reviews whose digests are compared at a time, to find duplicates
@@ -324,7 +324,8 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_keys: Sequenc
         records = sum(report["reading"]["records"] for report in reports)
         if not records:
             raise InputError(f"{source.location}: no records in it")
-        tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
+        stored = [report["table"] for report in reports if report.get("table")]
+        tables = [from_stored(TableReport, table) for table in stored]
         if not key_counts:
             if doubt := next((table.doubt for table in tables if table.doubt), None):
                 raise InputError(f"{source.location}: {doubt}")

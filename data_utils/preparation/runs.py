@@ -12,10 +12,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from ..corpus import SPLITS, offsets_file, tokens_file
 from .blocks import Block, Request, Reviews, cut, read_block, row_ids
 from .processes import map_in_order
 
+Kind = TypeVar("Kind")
 _INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
 REPORT, DATA, ENTRIES = ".json", ".bin", ".index"
 _SORTED_BYTES = 24 << 20  # of a stretch, about; sorting takes several times as much memory
@@ -62,10 +63,9 @@ def encode(
     runs: list[Run] = []
     identities = [source.identity for source in inputs]  # of all, also for the processes
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
-    stored = sum(source.stored_bytes or 0 for source in inputs)
     with ProgressBar("reading", unit=" blocks") as progress:
         work = partial(_encode_block, folder=folder, request=request, seed=seed)
-        for done in map_in_order(work, blocks, workers if stored > 0 else 1):
+        for done in map_in_order(work, blocks, workers):
             runs += done
             progress.advance(len(done))
     for source, before in zip(inputs, identities, strict=True):
@@ -181,7 +181,13 @@ def holds_reviews(folder: Path) -> bool:
 
 
 def total_report(runs: Sequence[Run]) -> ReadingReport:
-    return sum((ReadingReport(**run.report["reading"]) for run in runs), ReadingReport())
+    reports = (from_stored(ReadingReport, run.report["reading"]) for run in runs)
+    return sum(reports, ReadingReport())
+
+
+def from_stored(kind: type[Kind], stored: dict[str, Any]) -> Kind:
+    """Return a dataclass with stored values; those of fields that it no longer has are left out."""
+    return kind(**{f.name: stored[f.name] for f in fields(kind) if f.name in stored})  # type: ignore[arg-type]
 
 
 def find_repeats(runs: Sequence[Run], most: int) -> list[np.ndarray]:

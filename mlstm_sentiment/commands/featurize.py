@@ -4,7 +4,7 @@ mlstm-sentiment featurize --input texts.csv --output features.npy
 mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -80,11 +80,7 @@ def run(options: Options) -> None:
     options.shard.check_name(output)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     rows = Rows(source, show_progress=True)
-    parts: Iterable[list[str]] = _parts(rows)
-    if not source.is_repeatable:  # a pipe is read once, and the output begins with its rows
-        parts = list(parts)
-    count = rows.count or sum(map(len, parts))
-    blank = 0
+    count, blank = rows.count, 0
 
     from ..engine.features import TextFeatures, write_features
     from ..engine.kinds import FeatureKind, preset
@@ -99,7 +95,7 @@ def run(options: Options) -> None:
         def features() -> "Iterator[TextFeatures]":
             nonlocal blank
             tokens = done = 0
-            for part in parts:
+            for part in _parts(rows):
                 of_part = TextFeatures(loaded, list(map(loaded.encode, part)), kind)
                 tokens, done = tokens + of_part.tokens, done + len(part)
                 blank += sum(not text.strip() for text in part)

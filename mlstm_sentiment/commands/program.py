@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, WRONG_REQUEST, InputError, OutOfMemory
-from ..files.writer import (
-    STDOUT,
-    Kind,
-    check_output,
-    is_stream,
-    path_in_oserrors,
-    write_json,
-)
+from ..files.writer import STDOUT, Kind, check_output, path_in_oserrors, write_json
 from ..text.glyphs import visible
 
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
@@ -194,9 +187,9 @@ def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not os.access(path if is_stream(path) else path.parent, os.W_OK):
-            raise InputError(f"{path}: its folder is not writable; name another")
         check_output(path, kind)
+        if not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path}: its folder is not writable; name another")
 
 
 def say(*lines: str) -> None:

@@ -13,10 +13,8 @@ import json
 import os
 import re
 import secrets
-import shutil
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -194,6 +192,7 @@ class _Folder:
 
     def check_free(self, name: str, kind: Kind | None) -> None:
         """Raise InputError unless a file may be created or replaced; kind: as for writing."""
+        self._refuse_stream(name)
         self._refuse_link(name)
         status = self.status(name)
         if status is None:
@@ -221,12 +220,22 @@ class _Folder:
             return "was changed after this project wrote it"
         return "" if kind in kinds else f"contains {kinds[-1]}, not {kind}"
 
+    def _refuse_stream(self, name: str) -> None:
+        """Raise InputError for a pipe or a device, also behind a link, such as /dev/stdout."""
+        with suppress(OSError):  # there is none
+            mode = os.stat(self._at(name), dir_fd=self._fd).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise InputError(
+                    f"{self.path / name}: is a pipe or a device; name a file, or leave the option "
+                    "out and pipe what is printed"
+                )
+
     def _refuse_link(self, name: str) -> None:
         status = self.status(name)
         if status is not None and stat.S_ISLNK(status.st_mode):
             raise InputError(
-                f"{self.path / name}: is a link, and nothing is written through links; remove it, "
-                "or name its target"
+                f"{self.path / name}: is a link, and nothing is written through links; name its "
+                "target, or another file"
             )
 
     def recorded(self) -> list[dict[str, str]]:
@@ -330,7 +339,7 @@ def _parsed(line: bytes) -> dict[str, str] | None:
 
 def check_output(path: Path, kind: Kind | None) -> None:
     """Raise InputError now for a file that would be refused later."""
-    if (kind is None or not is_stream(path)) and path.parent.is_dir():
+    if path.parent.is_dir():
         # Another process may remove the folder just now.
         with suppress(FileNotFoundError), _Folder(path.parent) as folder:
             folder.check_free(path.name, kind)
@@ -340,9 +349,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
     """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
     Readers see the old file or the new one, never a part of it, even after a kill. If several
-    write at once, each has its own temporary file, and the last to finish wins. A pipe or a device,
-    such as /dev/stdout, is written to. Raises InputError for a link, for an input of the command,
-    and for a file of another kind.
+    write at once, each has its own temporary file, and the last to finish wins. Raises InputError
+    for a link, a pipe or a device, for an input of the command, and for a file of another kind.
 
     kind: what the file contains, as recorded; None in a folder that belongs to its command alone,
     as a run's folder does to the run: nothing is recorded there, and `lock_folder` and
@@ -350,8 +358,6 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
-    if is_stream(path):
-        return _write_into_stream(path, write)
     with ExitStack() as stack:
         with path_in_oserrors(path, path.parent):
             folder = stack.enter_context(_Folder(path.parent))
@@ -466,47 +472,6 @@ def check_unchanged(folder: Path) -> None:
                     raise InputError(f"{folder / RECORD}: damaged: a line of it is not a record")
 
 
-def is_stream(path: Path) -> bool:
-    """Return whether a path is a stream to write into, not a file to replace.
-
-    Streams are pipes, devices and descriptors such as /dev/stdout, even if that is a file.
-    """
-    if _descriptor(path) is not None:
-        return True
-    with suppress(OSError, ValueError):  # none there
-        mode = path.lstat().st_mode
-        return not (stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode))
-    return False
-
-
-def open_stream(path: Path) -> IO[bytes]:
-    """Open a stream to write into.
-
-    A descriptor is shared: reopening the file behind it would lose what other processes write
-    there.
-    """
-    descriptor = _descriptor(path)
-    return open(path if descriptor is None else os.dup(descriptor), "wb")
-
-
-def _descriptor(path: Path) -> int | None:
-    """Return the file descriptor that a path such as /dev/stdout names; else None."""
-    folder, name = os.path.split(os.path.abspath(path))
-    if folder == "/dev":
-        return {"stdout": 1, "stderr": 2}.get(name)
-    return int(name) if folder in ("/dev/fd", "/proc/self/fd") and name.isdigit() else None
-
-
-def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / path.name
-        with path_in_oserrors(whole):  # it is not the stream that is full
-            write(whole)
-            content = whole.read_bytes()
-        with path_in_oserrors(path), open_stream(path) as stream:
-            stream.write(content)
-
-
 @contextmanager
 def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
     """Add the path being written to an OSError; one from a full disk may name no file.
@@ -529,11 +494,6 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
 
 def _of_one_file(error: OSError) -> OSError:
     """Reduce an error to a number, a reason and one file; for a copy to a full disk, the target."""
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
-        source, target, reason = error.args[0][0]
-        if number := re.match(r"\[Errno (\d+)\]", str(reason)):
-            code = int(number[1])
-            return OSError(code, os.strerror(code), str(target if code in _FULL else source))
     if error.errno in _FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
     if type(error) is OSError and _UNWRITTEN.fullmatch(str(error)):

@@ -71,7 +71,6 @@ class Export:
     has: tuple[str, ...]
     text: str | None = None  # None: a row has several texts
     date: str | None = None
-    reply: str | None = None
 
 
 _EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
@@ -97,8 +96,8 @@ class _Choice:
     """Which column holds the text, or why the user must name it."""
 
     columns: tuple[_Column, ...]  # likeliest first
-    column: str | None
-    why: str  # the choice in words, or what is in doubt
+    column: str | None = None
+    doubt: str = "no column is clearly the text"
 
     def question(self, option: str) -> str:
         """Return the question to the user: the likeliest columns, a cell of each, the option."""
@@ -107,7 +106,9 @@ class _Choice:
             for column in self.columns[:4]
             if column.filled
         ]
-        return f"{self.why}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
+        return (
+            f"{self.doubt}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
+        )
 
 
 def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
@@ -122,41 +123,41 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     if (export := export_of(names)) is not None:
         matches = [c for c in likely if words_of(c.name) == export.text]
         if len(matches) == 1:
-            return _Choice(ranked, matches[0].name, f"an export of {export.name}")
+            return _Choice(ranked, matches[0].name)
         if export.text is None:
             return _Choice(ranked, None, f"{export.name}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         both = " ".join(f"--text-key {shlex.quote(name)}" for name in pair)
-        why = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
-        return _Choice(ranked, None, why)
+        doubt = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
+        return _Choice(ranked, None, doubt)
     candidates = [column for column in likely if column.role in ("text", "question")]
     for sure in _SURE_NAMES:
         matches = [column for column in candidates if words_of(column.name) == sure]
         if len(matches) == 1:
-            return _Choice(ranked, matches[0].name, "by its name and its texts")
+            return _Choice(ranked, matches[0].name)
     if len(candidates) == 1:
-        return _Choice(ranked, candidates[0].name, "by its name and its texts")
+        return _Choice(ranked, candidates[0].name)
     if len(candidates) > 1:
         prose = [column for column in candidates if column.role == "text"]
         if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
-            return _Choice(ranked, prose[0].name, "by its name and its texts")
+            return _Choice(ranked, prose[0].name)
         return _Choice(ranked, None, _both(candidates))
     prose = [column for column in likely if column.holds == "texts"]
     if len(prose) == 1:
-        return _Choice(ranked, prose[0].name, "the only column of texts")
+        return _Choice(ranked, prose[0].name)
     if len(prose) > 1:
         return _Choice(ranked, None, _both(prose))
     short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
     if len(short) == 1 and not likely:
-        return _Choice(ranked, short[0].name, "by its name, though its cells are few words")
+        return _Choice(ranked, short[0].name)
     named = [c for c in columns if words_of(c.name) in _TEXT_NAMES]
     is_alone = not any(c.holds in ("texts", "short texts") for c in columns)
     is_enough = len(rows) < _SEVERAL or (named and named[0].holds == "codes")
     if len(named) == 1 and is_alone and is_enough:
-        return _Choice(ranked, named[0].name, "by its name alone")
+        return _Choice(ranked, named[0].name)
     if len(columns) == 1 and (likely or columns[0].role == "text"):
-        return _Choice(ranked, names[0], "the only column")
-    return _Choice(ranked, None, "no column is clearly the text")
+        return _Choice(ranked, names[0])
+    return _Choice(ranked)
 
 
 def _without_replies(columns: Sequence[_Column]) -> list[_Column]:

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -199,10 +199,10 @@ _REMEDIES = {
     (".xls", ".ods", ".xlsb"): "save it as .xlsx",
     (".tar", ".tgz", ".txz", ".tbz2"): "unpack it, and name the file in it",
 }
+NO_FILE = "is a pipe or a device, not a file; save its output as a file"
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
-MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
@@ -219,7 +219,6 @@ OTHER_FILES = {
 }
 _Quoting = Literal["auto", "standard", "none", "backslash"]
 _BadRows = Literal["refuse", "skip"]
-SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
 
 
 @dataclass
@@ -299,31 +298,42 @@ class Input:
         return Path(self.location).name
 
     @property
-    def stored_bytes(self) -> int | None:
-        """Stored bytes on disk; None if unknown beforehand, as of a pipe."""
-        stat = Path(self.location).stat()
-        return stat.st_size if S_ISREG(stat.st_mode) else None
+    def stored_bytes(self) -> int:
+        """Bytes on disk; InputError for what is no file."""
+        path = Path(self.location)
+        status = path.stat()
+        if S_ISDIR(status.st_mode):
+            raise InputError(f"{path}: {_of_folder(path)}")
+        if not S_ISREG(status.st_mode):
+            raise InputError(f"{path}: {NO_FILE}")
+        return status.st_size
 
     @cached_property
     def found_encoding(self) -> Encoding:
-        """The encoding of a file on disk: as asked, or found by reading it; InputError if empty."""
+        """The encoding: as asked, or found by reading the file; InputError if that is empty."""
         with self._bytes(None) as file:
-            return self._encoding_of(file, whole=True)
+            head = file.peek(HEAD)
+            for mark, what in OTHER_FILES.items():
+                if head.startswith(mark):
+                    raise InputError(f"{self.location}: {what}")
+            if self.options.encoding is not None:
+                return Encoding(self.options.encoding)
+            if (marked := marked_encoding(head)) is not None:
+                return Encoding(marked)
+            if self.kind in DELIMITED:
+                with suppress(InputError):  # reading the table raises it, or an earlier one
+                    return encoding_of(file)
+            return Encoding("utf-8")
 
     @property
     def encoding(self) -> str:
         return self.found_encoding.codec
 
     @property
-    def is_text_on_disk(self) -> bool:
-        """Whether it is text that can be read again."""
-        return self.kind not in BINARY and self.stored_bytes is not None
-
-    @property
     def is_plain(self) -> bool:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
-        on_disk = self.compression is None and self.is_text_on_disk
-        return on_disk and self.encoding in UTF8
+        is_text = self.compression is None and self.kind not in BINARY
+        return is_text and self.encoding in UTF8
 
     def dialect(self, delimiter: str) -> Dialect:
         """Return how a table of its rows is written, so that the same programs can read it.
@@ -332,7 +342,7 @@ class Input:
         """
         if self.kind in WORKBOOKS:
             return Dialect(mark=True)
-        if self.kind not in (*DELIMITED, ".txt") or not self.is_text_on_disk:
+        if self.kind not in (*DELIMITED, ".txt"):
             return Dialect()
         codec = "utf-8" if self.encoding == MIXED else self.encoding
         return Dialect(delimiter if self.kind in DELIMITED else ",", codec, codec in MARKS.values())
@@ -349,46 +359,27 @@ class Input:
 
         A UTF-8 byte order mark stays in; the readers drop it. Kinds in BINARY are not changed.
 
-        position: updated to the reader's place in a file on disk. Raises InputError if there is
+        position: updated to the reader's place in the file. Raises InputError if there is
         nothing to read, and if what is read is damaged.
         """
         with self.named_errors(), self._bytes(position) as file:
-            if self.kind in BINARY:
-                yield file
-                return
-            on_disk = self.is_text_on_disk
-            codec = self.encoding if on_disk else self._encoding_of(file, whole=False).codec
-            if codec in UTF8:
+            if self.kind in BINARY or self.encoding in UTF8:
                 yield file
             else:
-                yield _buffered(_recoded(file, codec, self.location))
+                yield _buffered(_recoded(file, self.encoding, self.location))
 
     @contextmanager
     def _bytes(self, position: Position | None) -> Iterator[Any]:
-        """Stream the bytes as they are encoded, decompressed and within bounds."""
+        """Stream the bytes as they are encoded, decompressed."""
         path, size = Path(self.location), self.stored_bytes
         if size == 0:
             raise InputError(f"{path}: the file is empty")
         with open(path, "rb") as stored:
-            if position is not None and size is not None:
+            if position is not None:
                 position.stored, position.size = stored, size
             with _decompressed(stored, self.compression, self.location) as file:
-                yield self._bounded(file)
-
-    def _encoding_of(self, file: Any, *, whole: bool) -> Encoding:
-        """Return the encoding of a stream; if necessary and `whole`, read all of it."""
-        head = file.peek(HEAD)
-        for mark, what in OTHER_FILES.items():
-            if head.startswith(mark):
-                raise InputError(f"{self.location}: {what}")
-        if self.options.encoding is not None:
-            return Encoding(self.options.encoding)
-        if (marked := marked_encoding(head)) is not None:
-            return Encoding(marked)
-        if self.kind in DELIMITED:
-            with suppress(InputError):  # reading the table raises it, or an earlier one
-                return encoding_of(file if whole else io.BytesIO(head[: head.rfind(b"\n") + 1]))
-        return Encoding("utf-8")
+                is_packed_text = self.compression is not None and self.kind not in BINARY
+                yield _buffered(_pieces_of(file)) if is_packed_text else file
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -397,8 +388,6 @@ class Input:
             yield
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
-        except IsADirectoryError as error:
-            raise InputError(f"{self.location}: {_of_folder(Path(self.location))}") from error
         except _damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
@@ -407,13 +396,6 @@ class Input:
             if error.filename:
                 raise
             raise InputError(f"{self.location}: {error.strerror or error}") from error
-
-    def _bounded(self, file: Any) -> Any:
-        """Limit how much a stream unpacks to, relative to its file's size."""
-        size = self.stored_bytes
-        if self.compression is None or self.kind in BINARY or size is None:
-            return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
-        return _buffered(_not_a_bomb(file, size, self.location))
 
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
@@ -430,19 +412,6 @@ def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
         raise InputError(
             f"{location}: not {codec} ({brief(error)}); give its --encoding"
         ) from error
-
-
-def _not_a_bomb(file: IO[bytes], size: int, location: str) -> Iterator[bytes]:
-    """Yield what a file of `size` bytes unpacks to; InputError if it is far too much."""
-    left = max(MOST_UNPACKED * size, SURE_UNPACKED)
-    for piece in _pieces_of(file):
-        left -= len(piece)
-        if left < 0:
-            raise InputError(
-                f"{location}: unpacks to more than {MOST_UNPACKED} times its size, which real text "
-                "does not; if the file is genuine, unpack it first"
-            )
-        yield piece
 
 
 def as_input(location: str | Path | Input, options: TableOptions | None = None) -> Input:

@@ -10,15 +10,12 @@ import codecs
 import json
 import logging
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .encodings import Encoding
 from .inputs import (
     BINARY,
     DELIMITED,
@@ -42,6 +39,7 @@ from .tables import (
 from .workbooks import read_workbook
 
 _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
+_LONGEST_OBJECT = 256 << 20  # characters of the first object of a .json, which may hold the records
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 _NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
@@ -97,11 +95,20 @@ def reader_of(source: Input, whole: bool = False) -> str:
 
 
 def read_lines(
-    lines: Iterable[bytes], kind: str, location: str, *, strict: bool, codec: str = "utf-8"
+    lines: Iterable[bytes],
+    kind: str,
+    location: str,
+    *,
+    strict: bool,
+    codec: str = "utf-8",
+    first: int = 1,
 ) -> Iterator[Record]:
-    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid."""
+    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid.
+
+    first: the number of the first line.
+    """
     parse = parse_text if kind == ".txt" else parse_json
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start=first):
         if number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
         record = parse(line, f"{location}, line {number}", strict, codec)
@@ -144,16 +151,12 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
 
 
-def sampled_records(
-    rows: Iterator[TableRow],
-    table: TableReport,
-    waiting: Callable[[], bool] | None = None,
-) -> Iterator[Record]:
+def sampled_records(rows: Iterator[TableRow], table: TableReport) -> Iterator[Record]:
     """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
 
-    waiting: of a stream, whether more rows have arrived.
+    Rows of JSON may come in several calls with one table.
     """
-    for row in table.sampled(rows, waiting):
+    for row in table.sampled(rows):
         table.rows += 1
         record = row if isinstance(row, Record) else _placed(Record(row), row.place, False)
         record.table = table
@@ -183,15 +186,10 @@ def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after item {number} ({error.reason}); {_NOT_UTF8}"
         ) from error
-    except _TwoArrays:
-        raise InputError(
-            f"{source.location}: has two arrays of objects that are longer than "
-            f"{LONGEST_RECORD:,} characters; keep one"
-        ) from None
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
-            "of objects"
+            "of objects; or put each record on its own line"
         ) from error
 
 
@@ -288,8 +286,6 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    on_disk = source.is_text_on_disk
-    encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
     rows: Iterator[TableRow]
     try:
@@ -302,7 +298,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
         else:
-            table.description = str(encoding)
+            table.description = str(source.found_encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
         for record in sampled_records(rows, table):
@@ -328,10 +324,13 @@ _WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class _Text:
-    """A stream of UTF-8 as a buffer of characters, parsed up to a position."""
+    """A stream of UTF-8 as a buffer of characters, parsed up to a position.
 
-    def __init__(self, file: IO[bytes], strict: bool):
-        self.file = file
+    longest: characters that an item may have.
+    """
+
+    def __init__(self, file: IO[bytes], strict: bool, longest: int = LONGEST_RECORD):
+        self.file, self.longest = file, longest
         self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict" if strict else "replace")
         self.buffer, self.position, self.ended = "", 0, False
 
@@ -359,8 +358,8 @@ class _Text:
 
     def check_size(self, end: int) -> None:
         """Raise json.JSONDecodeError for an item from the position to `end` that is too long."""
-        if end - self.position > LONGEST_RECORD:
-            raise self.error(f"longer than {LONGEST_RECORD:,} characters, or broken before")
+        if end - self.position > self.longest:
+            raise self.error(f"longer than {self.longest:,} characters, or broken before")
 
     def error(self, message: str) -> json.JSONDecodeError:
         return json.JSONDecodeError(message, self.buffer, self.position)
@@ -383,23 +382,12 @@ def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     """Yield the objects of a file, however they are broken into lines.
 
     Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
-    Raises the errors of `_array_items`, and _TwoArrays.
+    Raises the errors of `_array_items`.
     """
-    text, decoder = _Text(file, strict), json.JSONDecoder()
+    text, decoder = _Text(file, strict, _LONGEST_OBJECT), json.JSONDecoder()
     text.peek()
-    start = text.position
-    try:
-        first = _item(text, decoder)
-    except json.JSONDecodeError:
-        if len(text.buffer) - start <= LONGEST_RECORD:
-            raise
-        arrays = _Arrays()
-        yield from _items_in(text, decoder, arrays)  # no record is so long
-        if text.peek():
-            raise text.error("something after the object") from None
-        if not arrays.has_long:
-            yield from arrays.short
-        return
+    first = _item(text, decoder)
+    text.longest = LONGEST_RECORD
     if not text.peek():
         yield from _records_in(first)
         return
@@ -425,56 +413,6 @@ def _has_prose(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_prose, value.values()))
     return isinstance(value, str) and len(value.split()) > 3
-
-
-class _TwoArrays(Exception):
-    """Two arrays of objects in an object are longer than a record."""
-
-
-@dataclass
-class _Arrays:
-    """What was met of a long object: the first short array of objects, and whether a long one."""
-
-    short: list[Any] = field(default_factory=list)
-    has_long: bool = False
-
-
-def _items_in(text: _Text, decoder: json.JSONDecoder, arrays: _Arrays) -> Iterator[Any]:
-    """Yield the items of the array of objects, in an object, that is longer than a record.
-
-    What is no longer than a record is kept or passed over.
-    """
-    _expect(text, "{")
-    while text.peek() == '"':
-        _item(text, decoder)
-        _expect(text, ":")
-        kind = text.peek()
-        try:
-            value = _item(text, decoder)
-        except json.JSONDecodeError:
-            if kind not in "{[" or len(text.buffer) - text.position <= LONGEST_RECORD:
-                raise
-            within = _items_in if kind == "{" else _items_in_array
-            yield from within(text, decoder, arrays)
-        else:
-            whole = {"": value}
-            found = _records_in(whole)
-            arrays.short = arrays.short or (found if found[0] is not whole else [])
-        if text.peek() == ",":
-            text.position += 1
-    _expect(text, "}")
-
-
-def _items_in_array(text: _Text, decoder: json.JSONDecoder, arrays: _Arrays) -> Iterator[Any]:
-    items = _items_of_array(text, decoder)
-    first = next(items, None)
-    if isinstance(first, dict):
-        if arrays.has_long:
-            raise _TwoArrays
-        arrays.has_long = True
-        yield first
-        yield from items
-    deque(items, maxlen=0)
 
 
 def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,19 +41,6 @@ class Dialect:
         text = line.getvalue().removesuffix("\r\n") + "\n"
         return text.encode(self.codec, errors=UNSAYABLE)
 
-    def lines(self, written: bytes) -> Iterator[list[str]]:
-        """Yield the cells of each line that `line` wrote, of any length."""
-        text = written.decode(self.codec).removeprefix("\ufeff")
-        sign = re.escape(self.delimiter)
-        pattern = rf'(?:"((?:[^"]++|"")*+)"|([^"{sign}\n]*+))([{sign}\n])'
-        cells: list[str] = []
-        for cell in re.finditer(pattern, text):
-            quoted, plain, end = cell.groups()
-            cells.append(plain if quoted is None else quoted.replace('""', '"'))
-            if end == "\n":
-                yield cells
-                cells = []
-
 
 STANDARD = Dialect()
 
@@ -70,10 +56,13 @@ def refused_values(place: str) -> Iterator[None]:
         raise InputError(f"{place}: JSON cannot represent it ({error})") from error
 
 
-def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
-    """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks."""
+def row_as_json(row: Mapping[str, Any], place: str, *, is_strict: bool = True) -> bytes:
+    """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks.
+
+    is_strict: whether NaN and infinity become null, as they are not JSON; else Python's words.
+    """
     with refused_values(place):
-        return _json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
+        return _json_of(dict(row), is_strict=is_strict).encode(errors=UNSAYABLE) + b"\n"
 
 
 def cell_of(value: Any) -> str:
@@ -92,8 +81,8 @@ def value_of(cell: str, *, is_text: bool) -> Any:
     return json.loads(cell)
 
 
-def _json_of(value: Any) -> str:
-    dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
+def _json_of(value: Any, *, is_strict: bool = True) -> str:
+    dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=not is_strict)
     try:
         return dumps(value)
     except ValueError:

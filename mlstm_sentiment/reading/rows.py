@@ -1,8 +1,7 @@
 """The rows of a table to classify: their texts, their names in the output, their batches."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -87,9 +86,8 @@ class Rows:
     """The rows of a source, with the keys that they have.
 
     A file is read through when this is made, so that a late fault is reported before hours of work,
-    and since records of JSON may have different keys. Of another pipe the first row is read, and
-    standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
-    the column of groups is not a key.
+    and since records of JSON may have different keys. Standard input is not waited for. Raises
+    InputError for a faulty row, if none has a text, and if the column of groups is not a key.
 
     show_progress: of that check, on stderr. keys: all keys of the rows; [] of standard input.
     count, longest: how many rows the shard of a file has, and its longest cell. key: chooses that
@@ -102,16 +100,7 @@ class Rows:
         self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
         self.count, self.longest = 0, _Cell("", source.name)
-        self._first: list[InputRow] = []
-        self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
-        if source.is_repeatable:
-            self.keys = self._checked_keys()
-        elif source.is_stream:
-            self.keys = []
-        else:
-            self._rest = self._read()
-            self._first = [next(self._rest)]
-            self.keys = list(self._first[0].record)
+        self.keys = [] if source.is_stream else self._checked_keys()
         if source.by and self.keys and source.by not in self.keys:
             present = ", ".join(map(repr, self.keys))
             raise InputError(f"--by {source.by}: no such column; the input has {present}")
@@ -124,15 +113,16 @@ class Rows:
         about = describe_table(table, {"text": (self.key.key, "--text-key")})
         return about.removeprefix(f"{table.location}: ")
 
-    def batches(self, first_sizes: Iterable[int] = ()) -> Iterator[list[InputRow]]:
+    def batches(self) -> Iterator[list[InputRow]]:
         """Yield the rows in batches, of standard input those that have arrived; see `_in_batches`.
 
-        Warns at the end if no row has the column of groups.
+        At the end, raises InputError if no row has the key of the text, and warns if none has the
+        column of groups.
         """
         by = self.source.by
         is_missing = by is not None and by not in self.keys
-        for batch in self._batches(first_sizes):
-            if not self.source.is_repeatable:
+        for batch in self._batches():
+            if self.source.is_stream:
                 for row in batch:
                     self.model.add(row.record)
             self.tagged += sum(row.had_tags for row in batch)
@@ -141,19 +131,21 @@ class Rows:
         if is_missing:
             log.warning("--by %s: no row has such a column; name one that the rows have", by)
 
-    def _batches(self, first_sizes: Iterable[int]) -> Iterator[list[InputRow]]:
-        if not self.source.is_stream:
-            rows = self._read() if self._rest is None else chain(self._first, self._rest)
-            yield from _in_batches(rows, None, first_sizes)
-            return
-        records = self.source.arriving()
-        are_alike = records.has_equal_keys
-        stream = _rows_of(records, self.key, self.source.name, are_alike=are_alike)
-        yield from _in_batches(stream, lambda: records.waiting, first_sizes)
-
-    def _read(self) -> Iterator[InputRow]:
+    def _batches(self) -> Iterator[list[InputRow]]:
         source = self.source
-        return _rows_of(source.records(), self.key, source.name, are_alike=source.has_equal_keys)
+        parts = source.arriving() if source.is_stream else [source.records()]
+        size = _BATCH_ROWS if source.is_stream else _FIRST_ROWS
+        for records in parts:
+            yield from _in_batches(map(self._with_text, records), size)
+        self.key.conclude(source.name)
+
+    def _with_text(self, record: Record) -> InputRow:
+        """Return a record with its text; InputError for a value that is not a text."""
+        text = unicode_text(self.key.value(record), record.place)
+        if not record.has_names:  # a line of text: no later one has another key
+            self.key.require(self.source.name)
+        had_tags = text is not None and without_tags(text) != text
+        return InputRow(record, answered_text(text, self.key.header_in(record)), had_tags)
 
     def _checked_keys(self) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
@@ -180,54 +172,22 @@ class Rows:
         return list(keys)
 
 
-def _rows_of(
-    records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
-) -> Iterator[InputRow]:
-    """Yield the records with their texts; the first ones may lack the key.
+def _in_batches(rows: Iterable[InputRow], size: int = _FIRST_ROWS) -> Iterator[list[InputRow]]:
+    """Group rows into batches of `size` to BATCH_ROWS, or fewer if rows are long.
 
-    are_alike: whether all records have the same keys. Raises InputError for a value that is not a
-    text, and if there is no record or none has the key: at the first record if they are alike, else
-    at the end of the input.
-    """
-    for record in records:
-        text = unicode_text(key.value(record), record.place)
-        if are_alike:
-            key.require(location)
-        had_tags = text is not None and without_tags(text) != text
-        yield InputRow(record, answered_text(text, key.header_in(record)), had_tags)
-    key.conclude(location)
-
-
-def _in_batches(
-    rows: Iterable[InputRow],
-    waiting: Callable[[], bool] | None = None,
-    first_sizes: Iterable[int] = (),
-) -> Iterator[list[InputRow]]:
-    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, or fewer if rows are long.
-
-    waiting: for a stream, whether more rows have arrived; if not, a batch ends. The rows before a
-    faulty one are then yielded, too, since a stream cannot be read again. first_sizes: those of the
-    first batches, if they are known.
+    The rows before a faulty one are yielded, too.
     """
     batch: list[InputRow] = []
-    sizes = iter(first_sizes)
-    known = next(sizes, None)
-    characters, size = 0, _FIRST_ROWS
+    characters = 0
     try:
         for row in rows:
             batch.append(row)
             characters += _extent(row.record)
-            if known is not None:
-                is_full = len(batch) == known
-            else:
-                is_full = len(batch) >= size or characters >= _BATCH_CHARACTERS
-                is_full = is_full or (waiting is not None and not waiting())
-            if is_full:
+            if len(batch) >= size or characters >= _BATCH_CHARACTERS:
                 yield batch
                 batch, characters, size = [], 0, min(2 * size, _BATCH_ROWS)
-                known = next(sizes, None)
     except InputError:
-        if batch and waiting is not None:
+        if batch:
             yield batch
         raise
     if batch:

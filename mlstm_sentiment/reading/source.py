@@ -4,10 +4,10 @@ import logging
 import os
 import re
 import sys
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,85 +39,72 @@ _READ_BYTES = 1 << 20
 log = logging.getLogger(__name__)
 
 
-class _ArrivingLines:
-    """The lines of a file descriptor, with their line ends, each as soon as it arrives."""
+def _arriving_lines(descriptor: int) -> Iterator[list[bytes]]:
+    """Yield the lines of a file descriptor, with their ends, as many at a time as have arrived.
 
-    def __init__(self, descriptor: int):
-        self._descriptor = descriptor
-        self.arrived: deque[bytes] = deque()
-        self._written = 0  # how many of them are not blank
-        self._rest = b""  # a line whose end has not arrived
-        self._has_begun = False
+    Raises InputError for a line that is too long.
+    """
+    rest, size = list[bytes](), 0  # of a line whose end has not arrived
+    while chunk := _read(descriptor):
+        *lines, last = chunk.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*rest, lines[0]])
+            rest, size = [], 0
+        rest.append(last)
+        size += len(last)
+        if max(size, len(lines[0]) if lines else 0) > LONGEST_RECORD:
+            raise InputError(f"{PLACE}: a line is {TOO_LONG}")
+        if lines:
+            yield [line + b"\n" for line in lines]
+    if size:
+        yield [b"".join(rest)]
 
-    @property
-    def waiting(self) -> bool:
-        return self._written > 0
 
-    def first(self) -> bytes:
-        """Return the next line that is not blank without taking it; InputError if there is none."""
-        while not self.waiting:
-            before = len(self.arrived)
-            self._fill()
-            if len(self.arrived) == before:
-                raise InputError(f"{PLACE}: the input is empty")
-        return next(filter(bytes.strip, self.arrived))
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    except OSError as error:
+        raise InputError(f"{PLACE}: {error.strerror}") from error
 
-    def __iter__(self) -> Iterator[bytes]:
-        return self
 
-    def __next__(self) -> bytes:
-        if not self.arrived:
-            self._fill()
-        if not self.arrived:
-            raise StopIteration
-        line = self.arrived.popleft()
-        self._written -= bool(line.strip())
-        return line
+def _arriving_records(
+    arriving: Iterator[list[bytes]], codec: str = "utf-8"
+) -> Iterator[Iterator[Record]]:
+    """Yield the records of lines of JSON or text, as many at a time as have arrived.
 
-    def _fill(self) -> None:
-        """Wait for a line or the end; InputError for a line that is too long."""
-        parts, size = [self._rest], len(self._rest)
-        while chunk := self._read():
-            parts.append(chunk)
-            size += len(chunk)
-            if b"\n" in chunk or size > LONGEST_RECORD:
-                *lines, self._rest = b"".join(parts).split(b"\n")
-                if len((*lines, self._rest)[0]) > LONGEST_RECORD:
-                    raise InputError(f"{PLACE}: a line is {TOO_LONG}")
-                self._take(line + b"\n" for line in lines)
-                return
-        self._take(filter(None, [b"".join(parts)]))
-        self._rest = b""
-
-    def _read(self) -> bytes:
-        try:
-            chunk = os.read(self._descriptor, _READ_BYTES)
-        except OSError as error:
-            raise InputError(f"{PLACE}: {error.strerror}") from error
-        if not self._has_begun:
-            self._has_begun = True
-            what = next((w for mark, w in OTHER_FILES.items() if chunk.startswith(mark)), None)
-            if (marked_encoding(chunk) or "utf-8").startswith(("utf-16", "utf-32")):
-                what = "is UTF-16"
-            if what is not None:
-                kind = what.partition(";")[0]
-                raise InputError(
-                    f"{PLACE}: {kind}; name the file with --input, or convert it in the pipe"
-                )
-        return chunk
-
-    def _take(self, lines: Iterable[bytes]) -> None:
-        for line in lines:
-            self.arrived.append(line)
-            self._written += bool(line.strip())
+    Raises InputError for a faulty one, after those before it.
+    """
+    if "\n".encode(codec) != b"\n":
+        raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
+    first = list[bytes]()  # up to the first that is not blank, and what has arrived with that
+    for lines in arriving:
+        first += lines
+        if any(map(bytes.strip, lines)):
+            break
+    else:
+        raise InputError(f"{PLACE}: the input is empty")
+    kind = _kind_of(next(filter(bytes.strip, first)))
+    table, number = TableReport(PLACE, "JSON lines", is_table=False), 1
+    for lines in chain([first], arriving):
+        records = read_lines(lines, kind, PLACE, strict=True, codec=codec, first=number)
+        yield sampled_records(records, table) if kind == ".jsonl" else records
+        number += len(lines)
 
 
 def _kind_of(line: bytes) -> str:
     """Return the kind of a stream, JSON lines or plain text, by its first line.
 
-    Raises InputError for a probable table or array of JSON, which would otherwise be answered as
-    plain text.
+    Raises InputError for a probable table or array of JSON, and for a file of another kind, which
+    would otherwise be answered as plain text.
     """
+    what = next((what for mark, what in OTHER_FILES.items() if line.startswith(mark)), None)
+    if (marked_encoding(line) or "utf-8").startswith(("utf-16", "utf-32")):
+        what = "is UTF-16"
+    if what is not None:
+        raise InputError(
+            f"{PLACE}: {what.partition(';')[0]}; name the file with --input, or convert it in the "
+            "pipe"
+        )
     start = line.removeprefix(BYTE_ORDER_MARK).strip()
     if start.startswith(b"{"):
         return ".jsonl"
@@ -140,35 +127,6 @@ def _kind_of(line: bytes) -> str:
             )  # fmt: skip
             break
     return ".txt"
-
-
-class _ArrivingRecords:
-    """The records of lines of JSON or text, each as soon as it is complete.
-
-    Raises InputError for a faulty one. kind: .jsonl or .txt.
-    """
-
-    def __init__(self, lines: Iterator[bytes], kind: str, codec: str = "utf-8"):
-        if "\n".encode(codec) != b"\n":
-            raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
-        self._lines = lines
-        self.has_equal_keys = kind == ".txt"
-        """Whether all records have the same keys."""
-        self._table = TableReport(PLACE, "JSON lines", is_table=False)
-        self._records = read_lines(lines, kind, PLACE, strict=True, codec=codec)
-        if kind == ".jsonl":
-            self._records = sampled_records(self._records, self._table, self._has_arrived)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a complete, unread record that is not blank has arrived."""
-        return self._table.ahead > 0 or self._has_arrived()
-
-    def _has_arrived(self) -> bool:
-        return getattr(self._lines, "waiting", False)
-
-    def __iter__(self) -> Iterator[Record]:
-        return self._records
 
 
 Row = TypeVar("Row")
@@ -274,11 +232,6 @@ class Source:
         return str(self.location) == STREAM
 
     @property
-    def is_repeatable(self) -> bool:
-        """Whether it can be read more than once, unlike standard input and other pipes."""
-        return bool(self.texts) or (not self.is_stream and Path(str(self.location)).is_file())
-
-    @property
     def paths(self) -> list[Path]:
         return [] if self.texts or self.is_stream else [Path(str(self.location))]
 
@@ -301,7 +254,7 @@ class Source:
 
     @property
     def has_equal_keys(self) -> bool:
-        """Whether all rows have the same keys, as in a table; of a stream, its records know."""
+        """Whether all rows of a file or of texts have the same keys, as in a table."""
         return bool(self.texts) or self.file.kind not in JSON_KINDS
 
     def dialect(self, delimiter: str) -> Dialect:
@@ -321,15 +274,15 @@ class Source:
             key = self.text_key if isinstance(self.text_key, str) else "text"
             return (Record.of_text(text, key) for text in self.texts)
         if self.is_stream:
-            return iter(self.arriving())
+            return chain.from_iterable(self.arriving())
         return read_records(self.file, strict=True, position=position)
 
-    def arriving(self) -> _ArrivingRecords:
-        """Return the rows of standard input, each as soon as it is there; waits for the first."""
+    def arriving(self) -> Iterator[Iterator[Record]]:
+        """Yield the rows of standard input, as many at a time as have arrived."""
         if sys.stdin is None:
             raise InputError("standard input is closed; name a file with --input")
-        lines = _ArrivingLines(sys.stdin.fileno())
-        return _ArrivingRecords(lines, _kind_of(lines.first()), self.table.encoding or "utf-8")
+        lines = _arriving_lines(sys.stdin.fileno())
+        return _arriving_records(lines, self.table.encoding or "utf-8")
 
     def read_texts(self) -> Iterator[str]:
         """Yield the text of each row, a missing one as the empty one.

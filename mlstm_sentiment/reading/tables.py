@@ -4,7 +4,7 @@ import csv
 import re
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -81,7 +81,9 @@ class TableReport:
     delimiter: str = ","
     is_table: bool = True  # else rows of JSON, which have no header
     notes: tuple[str, ...] = ()  # what else a person should know
-    ahead: int = 0  # rows that have been read and not been yielded
+
+    def __post_init__(self) -> None:
+        self._sample: list[TableRow] = []  # the first rows, until they show the text
 
     def left_out(self) -> list[str]:
         """Return in words what is not among the rows, or not as it was written."""
@@ -104,15 +106,12 @@ class TableReport:
             )
         return [*parts, *self.notes]
 
-    def sampled(
-        self, rows: Iterator[TableRow], waiting: Callable[[], bool] | None = None
-    ) -> Iterator[TableRow]:
+    def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
         """Yield rows; the first ones show the column of the text, and what is header.
 
-        waiting: of a stream, whether more rows have arrived; those that have not are not waited
-        for.
+        Of JSON, which may come in several calls, each row may be the one that shows it.
         """
-        first, error = self._first(rows, waiting)
+        first, error = self._first(rows)
         names = list(dict.fromkeys(name for row in first for name in row))
         if self.is_table and first:
             self.header_rows = extra_header_rows(names, first)
@@ -125,37 +124,34 @@ class TableReport:
                 first = [_renamed(row, by_place) for row in first]
                 header = zip(by_place.values(), cells, strict=True)
                 first.insert(0, placed_row(header, self.header_place or self.location))
-        if first:
-            self._choose(first)
-        for number, row in enumerate(first, start=1):
-            self.ahead = len(first) - number
-            yield row
+        self._choose(first)
+        yield from first
         if error is not None:
             raise error
         for row in rows:
-            if self.text is None and not self.is_table and len(first) < _SAMPLED:
-                self._choose([*first, row])  # rows of JSON may differ
-                first.append(row)
+            if not self.is_table:  # rows of JSON may differ
+                self._choose([row])
             yield row
 
-    def _first(
-        self, rows: Iterator[TableRow], waiting: Callable[[], bool] | None
-    ) -> tuple[list[TableRow], InputError | None]:
+    def _first(self, rows: Iterator[TableRow]) -> tuple[list[TableRow], InputError | None]:
         """Return the first rows, and the error that ended them."""
         first, size = list[TableRow](), 0
         try:
             for row in rows:
                 first.append(row)
                 size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
-                is_enough = len(first) == _SAMPLED or size > LONGEST_RECORD
-                if is_enough or (waiting is not None and not waiting()):
+                if len(first) == _SAMPLED or size > LONGEST_RECORD:
                     break
         except InputError as error:
             return first, error
         return first, None
 
-    def _choose(self, first: Sequence[TableRow]) -> None:
-        flat = first if self.is_table else [flattened(row) for row in first]
+    def _choose(self, rows: Sequence[TableRow]) -> None:
+        """Choose the column of the text by these rows and those before, unless it is chosen."""
+        if self.text is not None or len(self._sample) >= _SAMPLED or not rows:
+            return
+        self._sample += rows
+        flat = self._sample if self.is_table else [flattened(row) for row in self._sample]
         choice = choose_text(list(dict.fromkeys(name for row in flat for name in row)), flat)
         self.text = choice.column
         if choice.column is None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, utf8_argument
-from ..text.profiles import has_unreadable_reference
 from .columns import choose_text
 from .encodings import is_mojibake
 from .inputs import Input
@@ -33,7 +32,6 @@ class ReadingReport:
     repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
     surrogates: int = 0  # texts with lone surrogates, replaced by `?`
     nul: int = 0  # texts with NUL in them, kept
-    unreadable_references: int = 0  # texts with an HTML reference of too many digits, kept
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
         return ReadingReport(
@@ -44,8 +42,7 @@ class ReadingReport:
         return (
             f"{self.records:,} records; {self.missing_text:,} without text, "
             f"{self.empty_text:,} empty, {self.repaired_text:,} with bytes that are not UTF-8, "
-            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL, "
-            f"{self.unreadable_references:,} with unreadable references"
+            f"{self.surrogates:,} with lone surrogates, {self.nul:,} with NUL"
         )
 
 
@@ -79,8 +76,7 @@ def unicode_text(value: object, place: str) -> str | None:
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     """Count a text's faults, and return whether it goes into the corpus.
 
-    Raises ValueError, if `strict`, for a text that UTF-8 cannot encode, or with an HTML reference
-    that cannot be read.
+    Raises ValueError, if `strict`, for a text that UTF-8 cannot encode.
     """
     if text is None:
         report.missing_text += 1
@@ -97,10 +93,6 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             if strict:
                 raise ValueError(_SURROGATE) from error
             report.surrogates += 1
-    if "&#" in text and has_unreadable_reference(text):
-        if strict:
-            raise ValueError("an HTML reference of more digits than can be read")
-        report.unreadable_references += 1
     return True
 
 

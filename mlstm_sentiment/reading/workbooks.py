@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 from ..errors import InputError, brief
 from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
-from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
+from .inputs import TableOptions
 from .row_files import UNSAYABLE, cell_of
 from .tables import TableRow, column_names, counted, no_warnings, placed_row
 
@@ -74,9 +74,8 @@ def read_workbook(file: IO[bytes], location: str, options: TableOptions) -> Work
     """Return the sheet asked for, or those that hold the table.
 
     Sheets with the same header, such as one a month, are one table. Raises InputError if the sheet
-    is not there or if several hold texts, and for a file that is damaged or far too large.
+    is not there or if several hold texts, and for a file that is damaged.
     """
-    _check_unpacked(file, location)
     try:
         with no_warnings():  # of styles and validation, which are not read
             sheets = _with_openpyxl(file)
@@ -203,19 +202,6 @@ def _formulas_without_value(file: IO[bytes]) -> int:
             for name in archive.namelist()
             if name.startswith("xl/worksheets/") and name.endswith(".xml")
         )
-
-
-def _check_unpacked(file: IO[bytes], location: str) -> None:
-    """Refuse a workbook whose parts unpack to far more than its size."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            unpacked = sum(part.file_size for part in archive.infolist())
-            packed = sum(part.compress_size for part in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{location}: not an Excel workbook, or damaged; save it again") from error
-    if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
-        raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
-    file.seek(0)
 
 
 def check_fits(rows: int, values: Iterable[Any], place: str) -> None:

@@ -90,32 +90,33 @@ class _Classified:
 
     def _answered(self, output: RowOutput, progress: ProgressBar) -> Iterator[list[Record]]:
         tokens = rows = 0
-        for batch in self._rows.batches(output.sizes()):
+        classifier = self._classifier
+        for batch in self._rows.batches():
             self.summary.tagged = self._rows.tagged
             own = [self.names.values(row.record) for row in batch]
-            texts, classifier = [row.text for row in batch], self._classifier
-            encoded = classifier.encode([text for text in texts if text is not None])
-            tokens, rows = tokens + encoded.size, rows + len(batch)
+            answers = output.take(own)
+            texts = [row.text for row in batch]
+            written, new = (
+                classifier.encode([text for text in part if text is not None])
+                for part in (texts[: len(answers)], texts[len(answers) :])
+            )
+            tokens, rows = tokens + written.size + new.size, rows + len(batch)
             if count := self._rows.count:  # of a file
                 progress.expect(tokens * count / rows)
-            written = output.take(own)
-            answers = written or []
-            if written is None:
-                answers = classifier.results(
-                    texts,
-                    self.names.added,
-                    sides=classifier.sides_,
-                    encoded=encoded,
-                    advance=progress.advance,
-                )
-            else:
-                progress.advance(encoded.size)
+            progress.advance(written.size)
+            first = len(answers)
+            answers += classifier.results(
+                texts[first:],
+                self.names.added,
+                sides=classifier.sides_,
+                encoded=new,
+                advance=progress.advance,
+            )
             merged = [
                 values.with_values(values | answer)
                 for values, answer in zip(own, answers, strict=True)
             ]
-            if written is None:
-                output.write(merged)
+            output.write(merged[first:])
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
 

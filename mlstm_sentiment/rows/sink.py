@@ -3,17 +3,16 @@
 Rows in a file survive an interrupted command: the next one continues after them.
 """
 
-import hashlib
 import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from ..errors import InputError
 from ..files.storage import keep, one_at_a_time, refusal
@@ -22,12 +21,11 @@ from ..files.writer import (
     STDOUT,
     check_output,
     finish_work,
-    is_stream,
-    open_stream,
     open_work,
     path_in_oserrors,
     remove_work,
     set_aside,
+    write_atomically,
 )
 from ..reading.columns import NUMBER
 from ..reading.inputs import COMPRESSIONS
@@ -39,7 +37,6 @@ from ..reading.row_files import (
     cell_of,
     refused_values,
     row_as_json,
-    value_of,
 )
 from ..reading.rows import Rows
 from ..reading.workbooks import check_fits, write_workbook
@@ -75,8 +72,8 @@ class Sink:
             )
         if self._format not in _FORMATS.values():
             raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
-        if self._format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
-            raise InputError("a workbook cannot be written to a stream; name a file with --output")
+        if self._format == "xlsx" and self.path is None:
+            raise InputError("a workbook cannot be printed; name a file with --output")
 
     @cached_property
     def _format(self) -> RowFormat:
@@ -84,7 +81,7 @@ class Sink:
 
     def check(self, rows: Rows) -> None:
         """Raise InputError if it may not be written, or cannot hold the rows of a file."""
-        if self.path is not None and not is_stream(Path(self.path)):
+        if self.path is not None:
             _check_resumable(Path(self.path))
         if self._format == "xlsx":
             check_fits(rows.count, [rows.longest.text], rows.longest.place)
@@ -114,97 +111,55 @@ class Sink:
                 raise InputError("standard output is closed; name a file with --output")
             with path_in_oserrors(Path(STDOUT)):
                 yield RowOutput(sys.stdout.buffer, row_format, columns, dialect=dialect)
-        elif is_stream(path):
-            with path_in_oserrors(path), open_stream(path) as file:
-                yield RowOutput(file, row_format, columns, dialect=dialect)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            request = {**request, "format": row_format, "columns": list(columns)}
-            if dialect != STANDARD:
-                request["dialect"] = asdict(dialect)
-            finish = None
-            if row_format == "xlsx":
-                finish = partial(write_workbook, columns=columns)
-            with _resumable_output(path, request, finish) as rows:
-                yield RowOutput(rows, row_format, columns, added, dialect=dialect)
+            table = partial(RowOutput, row_format=row_format, columns=columns, dialect=dialect)
+            finish = {
+                "jsonl": partial(finish_work, kind="rows"),
+                "xlsx": partial(write_workbook, columns=columns),
+            }.get(row_format, partial(_write_table, table=table))
+            request = {**request, "format": row_format}
+            with _resumable_output(path, request, finish) as file:
+                rows = ResumableOutput(file, row_format, columns, added)
+                yield rows
+                rows.cut()
 
 
 class RowOutput:
-    """Writes batches of rows; those that an interrupted command has written are read back.
+    """Writes batches of rows as JSON lines or CSV.
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. file: None writes nothing. columns: of CSV; [] takes those of the first row. added: the
-    names of the last values of each row. dialect: of CSV.
+    digits. file: None writes nothing. columns: of a table; [] takes those of the first row.
+    dialect: of CSV.
     """
 
     def __init__(
         self,
-        file: Any = None,
+        file: IO[bytes] | None = None,
         row_format: RowFormat = "jsonl",
         columns: Sequence[str] = (),
-        added: Sequence[str] = (),
         *,
         dialect: Dialect = STANDARD,
     ):
-        self._file, self._columns, self._added, self._dialect = file, columns, added, dialect
-        self._is_csv, self._has_header = row_format in ("csv", "tsv"), False
-        self._is_workbook, self._rows = row_format == "xlsx", 0
+        self._file, self._format, self._dialect = file, row_format, dialect
+        self._columns, self._has_header = columns, False
 
-    def sizes(self) -> Iterator[int]:
-        """Yield the sizes of the batches that have been written, one before each is taken."""
-        return self._file.sizes() if isinstance(self._file, _ResumableRows) else iter(())
+    def take(self, rows: Sequence[Record]) -> list[dict[str, Any]]:
+        """Return what was added to the first of the next rows, those that are written already."""
+        return []
 
-    def take(self, rows: Sequence[Record]) -> list[dict[str, Any]] | None:
-        """Return what was added to the next rows; None if they have not been written yet."""
-        written = self._file.take(rows) if isinstance(self._file, _ResumableRows) else None
-        if written is None:
-            return None
-        self._rows += len(rows)
-        if not self._is_csv:
-            stored = list(map(json.loads, written.splitlines()))
-            self._columns = self._columns or list(stored[0])
-            return [{name: row.get(name) for name in self._added} for row in stored]
-        lines = self._dialect.lines(written)
-        if not self._has_header:
-            self._columns, self._has_header = next(lines), True
-        return [
-            {
-                name: self._value(name, cell)
-                for name, cell in zip(self._added, cells[-len(self._added) :], strict=True)
-            }
-            for cells in lines
-        ]
-
-    def _value(self, name: str, cell: str) -> Any:
-        """Return the value of what was added, from its cell as it is written."""
-        is_text = name == "label"
-        if is_text and cell == self._safe(cell.removeprefix("'")):
-            cell = cell.removeprefix("'")
-        return value_of(cell, is_text=is_text)
-
-    def write(self, rows: Sequence[Record]) -> None:
+    def write(self, rows: Iterable[Record]) -> None:
         """Write a batch; InputError for a value that has no column in CSV or cannot be JSON."""
         if self._file is None:
             return
         for row in rows:
-            if self._is_csv or self._is_workbook:
-                self._check_columns(row)
-            line = self._csv_line(row) if self._is_csv else row_as_json(row, row.place)
-            self._rows += 1
-            if self._is_workbook:
-                check_fits(self._rows, row.values(), row.place)
-            self._file.write(line)
+            self._file.write(self._line(row))
         self._file.flush()
 
-    def _check_columns(self, row: Record) -> None:
-        self._columns = self._columns or list(row)
-        if unknown := [name for name in row if name not in self._columns]:
-            raise InputError(
-                f"{row.place}: has {unknown[0]!r}, but the first row has no such column; write "
-                "JSON lines instead (--format jsonl)"
-            )
-
-    def _csv_line(self, row: Record) -> bytes:
+    def _line(self, row: Record) -> bytes:
+        if self._format == "jsonl":
+            return row_as_json(row, row.place)
+        self._check_columns(row)
         head, dialect = b"", self._dialect
         if not self._has_header:
             self._has_header = True
@@ -215,9 +170,97 @@ class RowOutput:
             cells = [self._safe(v) if isinstance(v, str) else cell_of(v) for v in values]
             return head + dialect.line(cells)
 
+    def _check_columns(self, row: Record) -> None:
+        self._columns = self._columns or list(row)
+        if unknown := [name for name in row if name not in self._columns]:
+            raise InputError(
+                f"{row.place}: has {unknown[0]!r}, but the first row has no such column; write "
+                "JSON lines instead (--format jsonl)"
+            )
+
     def _safe(self, text: str) -> str:
         is_formula = self._dialect.safe_cells and _FORMULA.match(text)
         return f"'{text}" if is_formula and not NUMBER.fullmatch(text) else text
+
+
+class ResumableOutput(RowOutput):
+    """A work file of JSON lines, whatever they become; it may have rows of an interrupted command.
+
+    `take` each batch of the input, and write the rows that the file lacks. added: the names of what
+    follows the values of a row of the input.
+    """
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        row_format: RowFormat,
+        columns: Sequence[str],
+        added: Sequence[str],
+    ):
+        super().__init__(file, row_format, columns)
+        self._work, self._added = file, added
+        self._rows = self._size = 0  # that were taken or written; bytes of those taken
+        self._is_over = False
+
+    def take(self, rows: Sequence[Record]) -> list[dict[str, Any]]:
+        """Return what was added to the first of the next rows, those that are written already.
+
+        If not to all, write the others next.
+        """
+        answers = list(self._stored_answers(rows))
+        self._rows += len(answers)
+        if answers:
+            self._columns = self._columns or [*rows[0], *self._added]
+        return answers
+
+    def _stored_answers(self, rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
+        """Yield what was added to rows, up to the first that the file's next line is not of."""
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            for row in rows:
+                line = self._work.readline()
+                stored = json.loads(line)
+                answer = {name: stored.pop(name) for name in self._added}
+                is_whole = line.endswith(b"\n")
+                if not is_whole or self._json(stored, row.place) != self._json(row, row.place):
+                    return
+                self._size += len(line)
+                yield answer
+
+    def cut(self) -> None:
+        """Cut off what was not taken: part of a line, or rows that differ, after copying all."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._work.seek(self._size)
+        if self._work.readline().endswith(b"\n"):
+            _copy_to_free_name(Path(self._work.name), "differs from the input")
+        self._work.truncate(self._size)
+        self._work.seek(self._size)
+        if self._rows:
+            log.info("%s: continues after %s rows", self._work.name, f"{self._rows:,}")
+
+    def _line(self, row: Record) -> bytes:
+        self.cut()
+        if self._format != "jsonl":
+            self._check_columns(row)
+        self._rows += 1
+        if self._format == "xlsx":
+            check_fits(self._rows, row.values(), row.place)
+        return self._json(row, row.place)
+
+    def _json(self, row: Mapping[str, Any], place: str) -> bytes:
+        return row_as_json(row, place, is_strict=self._format not in ("csv", "tsv"))
+
+
+def _write_table(work: Path, final: Path, table: Callable[[IO[bytes]], RowOutput]) -> None:
+    """Write the JSON lines of a work file as a table, and remove them."""
+
+    def write(path: Path) -> None:
+        with open(work, "rb") as lines, open(path, "wb") as file:
+            table(file).write(Record(json.loads(line)) for line in lines)
+
+    write_atomically(final, write, "rows")
+    remove_work(work)
 
 
 def _format_of(path: Path | str | None) -> RowFormat:
@@ -232,60 +275,36 @@ def _format_of(path: Path | str | None) -> RowFormat:
 log = logging.getLogger(__name__)
 
 
-class _BatchEnd(NamedTuple):
-    """The end of a batch: what is in the file so far, and of which rows of the input."""
-
-    rows: int
-    size: int  # bytes of the file
-    input_digest: str  # of the rows of the input
-    output_digest: str  # of the bytes
-
-
 @contextmanager
 def _resumable_output(
-    final: Path,
-    request: Mapping[str, Any],
-    finish: Callable[[Path, Path], None] | None = None,
-) -> Iterator["_ResumableRows"]:
-    """Yield the file `final` + ".partial", which becomes `final` at the end.
+    final: Path, request: Mapping[str, Any], finish: Callable[[Path, Path], None]
+) -> Iterator[IO[bytes]]:
+    """Yield the file `final` + ".partial"; at the end, `finish` makes `final` of it.
 
     After an interruption, the rows stay. The next call for the same `final` continues them if its
-    `request`, of JSON types, is the same; otherwise they are kept under another name. finish: makes
-    `final` of the rows, if it is no plain file of them. Raises
+    `request`, of JSON types, is the same; otherwise they are kept under another name. Raises
     InputError if another process is writing the file, or if a folder has its name.
     """
-    partial, journal, lock = _check_resumable(final)
+    work, request_file, lock = _check_resumable(final)
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
     with one_at_a_time(lock, busy):
-        head = json.dumps(request, default=str).encode() + b"\n"
-        _begin(partial, journal, head)
+        _begin(work, request_file, json.dumps(request, default=str).encode() + b"\n")
         try:
-            with (
-                path_in_oserrors(final, partial),
-                open_work(partial, "r+b") as file,
-                open_work(journal, "r+b") as ends,
-            ):
-                ends.seek(len(head))
-                rows = _ResumableRows(file, ends)
-                yield rows
-                rows.finish()
+            with path_in_oserrors(final, work), open_work(work, "r+b") as file:
+                yield file
         except BaseException:
-            if partial.stat().st_size:
-                log.info("%s: kept; the same command continues after its rows", partial)
+            if work.stat().st_size:
+                log.info("%s: kept; the same command continues after its rows", work)
             else:
-                remove_work(partial)
-                remove_work(journal)
+                remove_work(work)
+                remove_work(request_file)
             raise
-        if finish is None:
-            finish_work(partial, final, "rows")
-        else:
-            finish(partial, final)
-            remove_work(partial)
-        remove_work(journal)
+        finish(work, final)
+        remove_work(request_file)
 
 
 def _check_resumable(final: Path) -> tuple[Path, Path, Path]:
-    """Return the rows so far, their journal and their lock; InputError if one may not be written.
+    """Return the rows so far, their request and their lock; InputError if one may not be written.
 
     An input may be none of these files.
     """
@@ -297,105 +316,24 @@ def _check_resumable(final: Path) -> tuple[Path, Path, Path]:
     return work
 
 
-def _begin(partial: Path, journal: Path, head: bytes) -> None:
-    """Ensure that the file is there, and a journal that begins with the request."""
-    if partial.is_file() and not _begins_with(journal, head):
-        if partial.stat().st_size:
-            _copy_to_free_name(partial, "is from another command, or other options")
-        remove_work(partial)
-    if not partial.is_file():
-        with open_work(journal, "wb") as file:
-            file.write(head)
-        open_work(partial, "wb").close()
+def _begin(work: Path, request_file: Path, request: bytes) -> None:
+    """Ensure that the work file is there, and that it is of this request."""
+    if work.is_file() and not _is_of(request_file, request):
+        if work.stat().st_size:
+            _copy_to_free_name(work, "is from another command, or other options")
+        remove_work(work)
+    if not work.is_file():
+        with open_work(request_file, "wb") as file:
+            file.write(request)
+        open_work(work, "wb").close()
 
 
-def _begins_with(path: Path, head: bytes) -> bool:
-    with suppress(OSError), open(path, "rb") as file:
-        return file.read(len(head)) == head
+def _is_of(request_file: Path, request: bytes) -> bool:
+    with suppress(OSError):
+        return request_file.read_bytes() == request
     return False
 
 
 def _copy_to_free_name(partial: Path, why: str) -> None:
     free = keep(partial, partial.with_name(partial.name.removesuffix(f".{PARTIAL}")), copy=True)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
-
-
-class _ResumableRows:
-    """A file of rows in batches, and a journal that says which rows of the input are in it.
-
-    `take` each batch of the input; if its rows are not in the file, write them, then `flush`.
-    """
-
-    def __init__(self, file: IO[bytes], journal: IO[bytes]):
-        self._file, self._journal = file, journal
-        self._taken = self._agreed = self._size = 0  # rows, rows, bytes
-        self._input, self._output = hashlib.sha256(), hashlib.sha256()
-        self._journal_end = journal.tell()
-        self._next = self._next_end()
-        self._is_over = False
-
-    def sizes(self) -> Iterator[int]:
-        """Yield how many rows each batch in the file has, as long as all before are taken."""
-        while self._next is not None:
-            yield self._next.rows - self._taken
-
-    def take(self, rows: Sequence[Record]) -> bytes | None:
-        """Return what the file has for the next rows of the input; None if they are to be written.
-
-        The file is cut off before the first batch that differs; a copy of all of it is kept.
-        """
-        for row in rows:
-            self._input.update(row_as_json(row, row.place))
-        self._taken += len(rows)
-        if self._next is None:
-            self._cut()
-            return None
-        written, output = self._file.read(self._next.size - self._size), self._output.copy()
-        output.update(written)
-        digests = self._input.hexdigest(), output.hexdigest()
-        if self._next != (self._taken, self._size + len(written), *digests):
-            self._cut()
-            return None
-        self._agreed, self._size, self._output = self._next.rows, self._next.size, output
-        self._journal_end = self._journal.tell()
-        self._next = self._next_end()
-        return written
-
-    def write(self, line: bytes) -> None:
-        self._file.write(line)
-        self._output.update(line)
-        self._size += len(line)
-
-    def flush(self) -> None:
-        """End a batch: only now its rows count as written."""
-        self._file.flush()
-        digests = self._input.hexdigest(), self._output.hexdigest()
-        line = json.dumps(_BatchEnd(self._taken, self._size, *digests))
-        self._journal.write(line.encode() + b"\n")
-        self._journal.flush()
-
-    def finish(self) -> None:
-        self._cut()
-
-    def _cut(self) -> None:
-        """Cut off rows that do not match the input, after copying them, or part of a batch."""
-        if self._is_over:
-            return
-        self._is_over = True
-        if self._next is not None:
-            _copy_to_free_name(Path(self._file.name), "differs from the input")
-            self._next = None
-        for file, end in ((self._file, self._size), (self._journal, self._journal_end)):
-            file.truncate(end)
-            file.seek(end)
-        if self._agreed:
-            log.info("%s: continues after %s rows", self._file.name, f"{self._agreed:,}")
-
-    def _next_end(self) -> _BatchEnd | None:
-        """Return the next one in the journal; None at its end, also if a kill has cut it short."""
-        line = self._journal.readline()
-        with suppress(ValueError, TypeError):
-            end = _BatchEnd(*json.loads(line))
-            if line.endswith(b"\n") and end.rows > self._taken and end.size >= self._size:
-                return end
-        return None

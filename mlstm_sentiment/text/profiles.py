@@ -59,20 +59,11 @@ def _clean_protein(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """Decode HTML's character references; return the text unchanged if one is unreadable."""
+    """Decode HTML's character references; the text unchanged if one has too many digits."""
     try:
         return html.unescape(text) if "&" in text else text
     except ValueError:
         return text
-
-
-def has_unreadable_reference(text: str) -> bool:
-    """Return whether a reference has more digits (4300) than Python converts to a number."""
-    try:
-        html.unescape(text)
-    except ValueError:
-        return True
-    return False
 
 
 def _space_for_tag(match: re.Match[str]) -> str:

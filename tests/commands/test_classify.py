@@ -7,7 +7,6 @@ import select
 import sys
 import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pandas
@@ -324,18 +323,6 @@ def test_closed_streams_are_refused(classify, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(InputError, match="standard output is closed; name a file with --output"):
         dispatch(["classify", "--model", "default_small", "--text", "x"])
-
-
-@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
-def test_rows_follow_what_an_open_file_has(classify, tmp_path):
-    with open(tmp_path / "open", "wb", buffering=0) as file:
-        file.write(b"before\n")
-        place = f"/dev/fd/{file.fileno()}"
-        process = classify("--text", "fine", "--output", place, "--format", "csv")
-        file.write(b"after\n")
-    assert process.returncode == 0, process.stderr
-    before, header, row, after = (tmp_path / "open").read_text().splitlines()
-    assert (before, header[:11], row[:5], after) == ("before", "text,label,", "fine,", "after")
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,18 @@
 import gzip
 import io
 import json
-import lzma
 import os
 import shutil
 import time
-from collections import deque
 
 import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading.inputs import LONGEST_RECORD, _zstandard
+from mlstm_sentiment.reading.inputs import LONGEST_RECORD
 from mlstm_sentiment.reading.records import _LONGEST_LITERAL, Record, read_records
-from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
-from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
-from mlstm_sentiment.reading.source import _kind_of as kind_of
+from mlstm_sentiment.reading.source import _arriving_lines as arriving_lines
+from mlstm_sentiment.reading.source import _arriving_records as arriving_records
 from mlstm_sentiment.rows.sink import RowOutput
 from tests.data_utils.splits import reviews_in
 
@@ -70,30 +67,10 @@ def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
 
 
-PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": _zstandard().compress}
-
-
-@pytest.mark.parametrize("compression", PACK)
-def test_a_file_that_unpacks_to_too_many_times_its_size_is_refused(
-    tmp_path, monkeypatch, compression
-):
-    """A megabyte may hold a gigabyte of short lines, each of which is fine."""
-    monkeypatch.setattr("mlstm_sentiment.reading.inputs.SURE_UNPACKED", 1 << 17)
-    path = tmp_path / f"a.txt.{compression}"
-    path.write_bytes(PACK[compression](b"fine\n" * (1 << 18)))
-    message = rf"a\.txt\.{compression}: unpacks to more than 100 times its size.* unpack it first"
-    with pytest.raises(InputError, match=message):
-        deque(read_records(path, strict=True), maxlen=0)
-    with pytest.raises(InputError, match=message):
-        prepare_corpus([path], tmp_path / "out", Preparation())
-    path.write_bytes(PACK[compression](b"fine\n" * (1 << 14)))  # less than any file may
-    assert sum(1 for _ in read_records(path, strict=True)) == 1 << 14
-
-
 def by_pipe(path):
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        return [line.strip() for line in ArrivingLines(descriptor)]
+        return [line.strip() for lines in arriving_lines(descriptor) for line in lines]
     finally:
         os.close(descriptor)
 
@@ -156,9 +133,8 @@ def test_numbers_and_nesting_out_of_all_measure_are_refused(tmp_path, key, value
             list(read_records(tmp_path / name, strict=True))
         with pytest.raises(InputError, match=f"{name}, {place}: not JSON"):
             prepare_corpus([tmp_path / name], tmp_path / "out", Preparation())
-    lines = [row.encode()]
     with pytest.raises(InputError, match="standard input, line 1: not JSON"):
-        list(ArrivingRecords(iter(lines), kind_of(lines[0])))
+        list(next(arriving_records(iter([[row.encode()]]))))
 
 
 def test_what_is_nested_or_written_as_python_is_refused(tmp_path):

@@ -46,8 +46,8 @@ assert continue_text("default_small", "I", SamplingConfig(length=3))
 assert Engine.load(f"{ROOT}/tests/fixtures/v1/run")
 SentimentClassifier.from_pretrained(f"{ROOT}/tests/fixtures/v1/finetuned").predict(["so good"])
 import data_utils.labelled
-from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
-assert list(ArrivingRecords(iter([b"{}"]), ".jsonl")) == [{}]
+from mlstm_sentiment.reading.source import _arriving_records
+assert list(next(_arriving_records(iter([[b"{}"]])))) == [{}]
 """
 
 

@@ -20,9 +20,8 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import BLOCK_BYTES, Request, cut, read_block
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import _zstandard, as_input
-from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
-from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
-from mlstm_sentiment.reading.source import _kind_of as kind_of
+from mlstm_sentiment.reading.source import _arriving_lines as arriving_lines
+from mlstm_sentiment.reading.source import _arriving_records as arriving_records
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
 from mlstm_sentiment.text.profiles import _TEXT_PROFILES
 from transfer.published.nvidia import read_nvidia
@@ -123,9 +122,9 @@ def try_input(folder: Path, name: str, content: bytes, size: int) -> None:
 def _read_as_standard_input(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        lines = ArrivingLines(descriptor)
-        for _ in ArrivingRecords(lines, kind_of(lines.first())):
-            pass
+        for records in arriving_records(arriving_lines(descriptor)):
+            for _ in records:
+                pass
     except InputError:
         pass
     finally:

@@ -32,7 +32,7 @@ def prepare_corpus(inputs, output, workers=1, **settings):
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 
-UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
+SURROGATE = "\ud800"
 TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 
 
@@ -155,6 +155,10 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, sou
     assert not (tmp_path / "out").exists()
     (tmp_path / "out.partial" / ".meta.json.1f.partial").write_text("{")
     unfinish(tmp_path / "out.partial" / "blocks", 4)
+    for path in (tmp_path / "out.partial" / "blocks").glob("block-*.json"):
+        report = json.loads(path.read_text())  # earlier versions counted more
+        report["reading"]["unreadable_references"] = 0
+        path.write_text(json.dumps(report))
     prepare_corpus([source], tmp_path / "out")
     assert sorted(path.name for path in contents(tmp_path)) == ["in.jsonl", "out", "whole"]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
@@ -186,7 +190,7 @@ def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, sour
 
 def test_a_changed_input_and_one_that_was_not_read_strictly_are_read_again(tmp_path, source):
     interrupt_while_sorting(source, tmp_path / "out")
-    write_texts(source, [*TEXTS[:50], UNREADABLE])
+    write_texts(source, [*TEXTS[:50], SURROGATE])
     interrupt_while_sorting(source, tmp_path / "out")
     with pytest.raises(InputError, match="line 51"):
         prepare_corpus([source], tmp_path / "out", strict=True)
@@ -223,9 +227,9 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, settings):
 
 
 def test_what_strict_reading_refused_continues_without_it(tmp_path, many_blocks):
-    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, SURROGATE])
     settings = {"keep_order": True, "split": (1, 0, 0)}
-    with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
+    with pytest.raises(InputError, match="line 201: a lone surrogate"):
         prepare_corpus([source], tmp_path / "out", strict=True, **settings)
     assert not (tmp_path / "out").exists()
     change_unnoticed(source, b"review", b"REVIEW")

@@ -1,10 +1,8 @@
 """Files of features: whole or absent."""
 
-import os
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pytest
@@ -177,14 +175,3 @@ def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
         assert tracemalloc.get_traced_memory()[1] < 1 << 19
     finally:
         tracemalloc.stop()
-
-
-def test_a_pipe_takes_features_too(folder):
-    pipe, read = folder / "pipe.npy", []
-    os.mkfifo(pipe)
-    reader = Thread(target=lambda: read.append(pipe.read_bytes()))
-    reader.start()
-    dispatch(words(folder, "--output", pipe))
-    reader.join(timeout=60)
-    dispatch(words(folder, "--output", folder / "x.npy"))
-    assert read == [(folder / "x.npy").read_bytes()]

@@ -141,8 +141,6 @@ def test_in_doubt_a_person_is_asked(columns):
 @pytest.mark.parametrize("export", _EXPORTS, ids=[export.name for export in _EXPORTS])
 def test_common_exports_are_known_by_their_columns(export):
     columns = dict.fromkeys(export.has, IDS)
-    if export.reply:
-        columns[export.reply] = REPLY
     if export.text:
         columns[export.text] = TEXTS
     else:

@@ -105,7 +105,7 @@ def classified_as(path, sink, encoding=None):
         key.value(row)
     dialect = source.dialect(key.table.delimiter)
     with sink.open({}, [*rows[0], "label"], ["label"], dialect=dialect) as output:
-        assert output.take(rows) is None
+        assert output.take(rows) == []
         for row in rows:
             row["label"] = "positive"
         output.write(rows)

@@ -12,9 +12,8 @@ from mlstm_sentiment.head.answers import added_names
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
 from mlstm_sentiment.reading.records import Record
-from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, _in_batches
-from mlstm_sentiment.reading.rows import _rows_of as rows_of
-from mlstm_sentiment.reading.texts import KeyChooser
+from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, Rows, _in_batches
+from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from tests.support.heads import regression, star_head
@@ -32,9 +31,12 @@ def make_classifier(model, folder, classes):
     return SentimentClassifier(LoadedModel(model, text_profile("openai"), folder), fitted)
 
 
-def with_texts(rows, text_key=None, are_alike=False):
-    key = KeyChooser(text_key)
-    return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
+def batches_of(rows, text_key=None):
+    """Return the batches of rows that have arrived together."""
+    source = Source("-", text_key)
+    records = (row if isinstance(row, Record) else Record(row) for row in rows)
+    vars(source)["arriving"] = lambda: [records]
+    return Rows(source).batches()
 
 
 def classify_batches(classifier, batches, names):
@@ -45,7 +47,7 @@ def classify_batches(classifier, batches, names):
 
 
 def classified(classifier, rows, text_key=None, keys=()):
-    batches = _in_batches(with_texts(rows, text_key))
+    batches = batches_of(rows, text_key)
     names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
     return list(itertools.chain(*classify_batches(classifier, batches, names)))
 
@@ -152,24 +154,22 @@ def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
 
 
 @pytest.mark.parametrize("text_key", [None, "body"])
-@pytest.mark.parametrize(("are_alike", "count"), [(False, 2), (True, 0)])
-def test_rows_without_the_key_are_refused(text_key, are_alike, count):
-    """They are refused at the end, or at the first row if all have the same keys."""
-    rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
-    read = itertools.islice(rows, count)
-    assert [row.text for row in read] == [None] * count
+def test_rows_without_the_key_are_refused(text_key):
+    """They are refused at the end; lines of text immediately."""
+    batches = batches_of([{"id": 1}, {"id": 2}], text_key)
+    assert [row.text for row in next(batches)] == [None] * 2
+    if text_key:
+        with pytest.raises(InputError, match="no key 'body'"):
+            next(batches_of([Record.of_text("a")], text_key))
     with pytest.raises(InputError, match=r"'id'.*--text-key|--text-key.*'id'"):
-        next(rows)
+        next(batches)
 
 
-def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
-    """A file is read again, and has the batches that it has without the list."""
-    rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
-    for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
-        batches = []
-        with pytest.raises(InputError, match="expected text or a number"):
-            batches.extend(_in_batches(with_texts(rows), waiting))
-        assert [[row.text for row in batch] for batch in batches] == texts
+def test_rows_before_a_list_for_a_text_are_a_batch():
+    batches = batches_of([{"text": "good"}, {"text": "bad"}, {"text": ["x"]}])
+    assert [row.text for row in next(batches)] == ["good", "bad"]
+    with pytest.raises(InputError, match="expected text or a number"):
+        next(batches)
 
 
 def plain_rows(*texts):
@@ -184,12 +184,8 @@ def test_batches_are_bounded_and_lazy(monkeypatch):
     endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
     sizes = [len(batch) for batch in itertools.islice(_in_batches(endless), 5)]
     assert sizes == [3, 3, 3, 1, 1]
-
-
-def test_no_batch_waits_for_what_has_not_come():
-    left = iter([2, 1, 0, 0])
-    batches = _in_batches(plain_rows("xxxx"), lambda: next(left))
-    assert [len(batch) for batch in batches] == [3, 1]
+    monkeypatch.undo()
+    assert [len(batch) for batch in _in_batches(plain_rows("x" * 2000), _BATCH_ROWS)] == [1024, 976]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from itertools import chain
 from threading import Timer
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.source import _READ_BYTES
-from mlstm_sentiment.reading.source import _ArrivingLines as ArrivingLines
-from mlstm_sentiment.reading.source import _ArrivingRecords as ArrivingRecords
+from mlstm_sentiment.reading.source import _arriving_lines as arriving_lines
+from mlstm_sentiment.reading.source import _arriving_records as arriving_records
 from mlstm_sentiment.reading.source import _kind_of as kind_of
 
 
@@ -18,33 +19,38 @@ from mlstm_sentiment.reading.source import _kind_of as kind_of
 def pipe():
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", buffering=0) as sink:
-        yield ArrivingLines(reading), sink
+        yield arriving_lines(reading), sink
     os.close(reading)
 
 
 def test_lines_come_before_the_end(pipe):
     lines, sink = pipe
     sink.write(b"one\ntwo\nthr")
-    assert lines.first() == b"one\n"
-    assert next(lines) == b"one\n"
-    assert lines.waiting
-    assert next(lines) == b"two\n"
-    assert not lines.waiting
+    assert next(lines) == [b"one\n", b"two\n"]
     sink.write(b"ee\r\n\nlast")
-    assert [next(lines), next(lines)] == [b"three\r\n", b"\n"]
+    assert next(lines) == [b"three\r\n", b"\n"]
     sink.close()
-    assert list(lines) == [b"last"]
+    assert list(lines) == [[b"last"]]
 
 
-def test_a_blank_line_is_not_waited_for(pipe):
+def test_records_come_before_the_end_and_a_blank_line_is_not_waited_for(pipe):
     """Otherwise the answer to the line before it would come one question late."""
     lines, sink = pipe
-    sink.write(b"one\n\n \t\r\n")
-    assert next(lines) == b"one\n"
-    assert not lines.waiting
-    sink.write(b"two\n")
-    assert [next(lines), next(lines)] == [b"\n", b" \t\r\n"]
-    assert next(lines) == b"two\n"
+    parts = arriving_records(lines)
+    sink.write(b'{"text": "one"}\n\n{"text": "two"}\n\n \t\r\n{"te')
+    assert list(next(parts)) == [{"text": "one"}, {"text": "two"}]
+    sink.write(b'xt": "three"}\n')
+    (record,) = next(parts)
+    assert (record["text"], record.place) == ("three", "standard input, line 6")
+
+
+def test_later_rows_may_show_the_text(pipe):
+    lines, sink = pipe
+    parts = arriving_records(lines)
+    for row, text in ((b'{"id": 1}\n', None), (b'{"id": 2, "text": "a"}\n', "text")):
+        sink.write(row)
+        (record,) = next(parts)
+        assert record.table.text == text
 
 
 @pytest.mark.parametrize(
@@ -61,23 +67,22 @@ def test_what_is_no_text_in_utf8_is_named_as_what_it_is(pipe, content, what):
     sink.write(content)
     sink.close()
     with pytest.raises(InputError, match=f"^standard input:? {what}"):
-        kind_of(lines.first())
+        next(arriving_records(lines))
 
 
 def test_another_encoding_is_read_as_asked():
-    records = ArrivingRecords(iter([b"caf\xe9\n"]), ".txt", "cp1252")
+    records = next(arriving_records(iter([[b"caf\xe9\n"]]), "cp1252"))
     assert list(records) == [{"text": "caf\u00e9"}]
     with pytest.raises(InputError, match="cannot be read as utf-16; name the file"):
-        ArrivingRecords(iter([]), ".txt", "utf-16")
+        next(arriving_records(iter([]), "utf-16"))
 
 
 def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):
     lines, sink = pipe
     sink.write(b"\n")
     Timer(0.05, sink.write, [b' \n{"text": "good"}\n']).start()
-    first = lines.first()
-    assert kind_of(first) == ".jsonl"
-    assert [next(lines) for _ in range(3)] == [b"\n", b" \n", first]
+    (record,) = next(arriving_records(lines))
+    assert (record["text"], record.place) == ("good", "standard input, line 3")
 
 
 def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
@@ -85,21 +90,18 @@ def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
     content = [b"a" * 100 + b"\n"] * (_READ_BYTES // 50) + [b"b" * (2 * _READ_BYTES)]
     path.write_bytes(b"".join(content))
     descriptor = os.open(path, os.O_RDONLY)
-    lines = ArrivingLines(descriptor)
-    most, count = 0, 0
-    for expected, line in zip(content, lines, strict=True):
-        assert line == expected
-        most, count = max(most, len(lines.arrived)), count + 1
+    parts = list(arriving_lines(descriptor))
     os.close(descriptor)
-    assert count == len(content)
-    assert most <= _READ_BYTES // 101 + 1
+    assert list(chain(*parts)) == content
+    assert max(map(len, parts)) <= _READ_BYTES // 101 + 1
 
 
 def test_what_cannot_be_read_at_all_is_named(tmp_path):
-    with open(tmp_path / "written", "wb") as file:
-        lines = ArrivingLines(file.fileno())
-        with pytest.raises(InputError, match="standard input: Bad file descriptor"):
-            lines.first()
+    with (
+        open(tmp_path / "written", "wb") as file,
+        pytest.raises(InputError, match="standard input: Bad file descriptor"),
+    ):
+        next(arriving_lines(file.fileno()))
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,8 @@ def test_what_cannot_be_read_at_all_is_named(tmp_path):
 )
 def test_a_pipe_reads_as_the_same_file_does(tmp_path, name, raw):
     (tmp_path / name).write_bytes(raw)
-    records = list(ArrivingRecords(iter(raw.splitlines(keepends=True)), name[1:]))
+    lines = [[line] for line in raw.splitlines(keepends=True)]
+    records = list(chain(*arriving_records(iter(lines))))
     assert records == list(read_records(tmp_path / name, strict=True))
     assert "\ufeff" not in str(records)
 
@@ -152,17 +155,17 @@ def test_the_first_line_shows_the_kind_and_a_table_or_an_array_is_not_taken_for_
 
 
 @pytest.mark.parametrize(
-    ("kind", "raw", "words", "before"),
+    ("raw", "words", "before"),
     [
-        (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list", 1),
-        (".txt", b"caf\xe9\n", "line 1: not UTF-8", 0),
+        (b'{"text": "a"}\n[1]\n', "line 2: holds a list", 1),
+        (b"caf\xe9\n", "line 1: not UTF-8", 0),
     ],
 )
-def test_what_cannot_be_read_is_refused_after_the_records_before_it(pipe, kind, raw, words, before):
+def test_what_cannot_be_read_is_refused_after_the_records_before_it(pipe, raw, words, before):
     lines, sink = pipe
     sink.write(raw)
     sink.close()
     records = []
     with pytest.raises(InputError, match=f"standard input.*{words}"):
-        records.extend(ArrivingRecords(lines, kind))
+        records.extend(chain(*arriving_records(lines)))
     assert len(records) == before

@@ -40,28 +40,22 @@ def test_json_in_any_layout(tmp_path, content, key):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"tags": ["x", 1], "reviews": NESTED}, ""),
-        ({"tags": [], "data": {"pages": [[1]], "reviews": NESTED, "next": {}}}, ""),
-        ({"reviews": NESTED, "meta": {"sources": [{"url": "x"}]}}, ""),
-        ({"meta": {"sources": [{"url": "x"}]}, "reviews": NESTED}, ""),
-        ({"reviews": NESTED * 9, "old": NESTED * 9}, "two arrays of objects that are longer"),
-    ],
+    ("longest", "message"),
+    [(4000, ""), (400, "item 1: not JSON .longer than 400 .*put each record on its own line")],
 )
-def test_an_object_that_is_longer_than_a_record_is_read_like_a_short_one(
-    tmp_path, monkeypatch, content, message
-):
+def test_an_object_may_be_longer_than_a_record(tmp_path, monkeypatch, longest, message):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps({"reviews": NESTED * 9}))
     short = list(Source(path).records())
     monkeypatch.setattr(records, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(records, "_LONGEST_OBJECT", longest)
     monkeypatch.setattr(records, "_PIECE", 64)
     with pytest.raises(InputError, match=message) if message else nullcontext():
         assert list(Source(path).records()) == short
-    path.write_text(path.read_text() + json.dumps(NESTED[0]))
-    with pytest.raises(InputError, match=message or "something after the object"):
-        list(Source(path).records())
+    if not message:  # what follows an object is no longer than a record
+        path.write_text(path.read_text() * 2)
+        with pytest.raises(InputError, match=r"item 2: not JSON .longer than 200"):
+            list(Source(path).records())
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.csv.zip"])

@@ -5,6 +5,7 @@ import logging
 import math
 import tempfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.writer import write_atomically
+from mlstm_sentiment.files.writer import finish_work, write_atomically
 from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.row_files import Dialect
-from mlstm_sentiment.rows.sink import Sink
-from mlstm_sentiment.rows.sink import _resumable_output as resumable_output
+from mlstm_sentiment.rows.sink import Sink, _resumable_output
 from tests.support.folders import contents
 
 VALUES = st.one_of(
@@ -37,7 +37,7 @@ def answer(row):
 
 
 def write(path, row_format, batches, *, columns=COLUMNS, mark=False, most=None):
-    """Write rows as commands do; return the numbers of the batches that were not there yet.
+    """Write rows as commands do; return the numbers of the batches that were not all there yet.
 
     most: how many batches to write before an interruption.
     """
@@ -48,25 +48,21 @@ def write(path, row_format, batches, *, columns=COLUMNS, mark=False, most=None):
         for number, batch in enumerate(batches):
             rows = list(map(Record, batch))
             answers = output.take(rows)
-            if answers is not None:
-                assert answers == list(map(answer, batch))
+            assert answers == list(map(answer, batch[: len(answers)]))
+            if len(answers) == len(batch):
                 continue
             if len(new) == most:
                 raise KeyboardInterrupt
-            output.write([Record({**row, **answer(row)}) for row in rows])
+            output.write([Record({**row, **answer(row)}) for row in rows[len(answers) :]])
             new.append(number)
     return new
 
 
 def interrupt_after(most, path, *arguments, **options):
-    """Write as many batches and be interrupted; return the rows and their journal."""
+    """Write as many batches and be interrupted; return the file of rows and that of the request."""
     with suppress(KeyboardInterrupt):
         write(path, *arguments, most=most, **options)
-    return partial_of(path), path.with_name(f"{path.name}.partial.json")
-
-
-def partial_of(path):
-    return path.with_name(f"{path.name}.partial")
+    return path.with_name(f"{path.name}.partial"), path.with_name(f"{path.name}.partial.json")
 
 
 def whole(row_format, batches, **options):
@@ -106,23 +102,24 @@ def test_a_file_of_other_rows_becomes_that_of_these_and_stays_under_another_name
 ):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "out"
-        partial, _ = interrupt_after(len(others), path, row_format, [*others, others[0]])
-        before = partial.read_bytes()
+        before, expected = (
+            interrupt_after(len(rows), place, row_format, [*rows, rows[0]])[0].read_bytes()
+            for rows, place in ((others, path), (batches, Path(folder) / "expected"))
+        )
         write(path, row_format, batches)
         assert path.read_bytes() == whole(row_format, batches)
-        if not path.read_bytes().startswith(before):
+        if not expected.startswith(before):
             assert (Path(folder) / "out.kept-1").read_bytes() == before
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
-def test_whole_batches_are_not_written_again(row_format, caplog, tmp_path, path):
+def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
     batches = [[{"text": f'{letter}"\r\n,', "x": 1.5}] * 5 for letter in "abcdef"]
-    interrupt_after(4, path, row_format, batches)
-    with open(partial_of(path), "ab") as file:
-        file.write(b"a row that was not finished")
+    work, _ = interrupt_after(4, path, row_format, batches)
+    work.write_bytes(work.read_bytes()[:-9])  # the last row was not finished
     with caplog.at_level(logging.INFO):
-        assert write(path, row_format, batches) == [4, 5]
-    assert "out.partial: continues after 20 rows" in caplog.text
+        assert write(path, row_format, batches) == [3, 4, 5]
+    assert "out.partial: continues after 19 rows" in caplog.text
     assert path.read_bytes() == whole(row_format, batches)
     assert len(list(contents(tmp_path))) == 1
 
@@ -138,9 +135,9 @@ def test_what_was_added_to_a_row_is_read_back(row_format, text, path):
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
 def test_rows_that_somebody_changed_are_not_taken(row_format, path, tmp_path):
     batches = [[{"text": "a"}], [{"text": "b"}], [{"text": "c"}]]
-    partial, _ = interrupt_after(2, path, row_format, batches)
-    changed = partial.read_bytes().replace(b"of 'b'", b"of 'x'")
-    partial.write_bytes(changed)
+    work, _ = interrupt_after(2, path, row_format, batches)
+    changed = work.read_bytes().replace(b'"text": "b"', b'"text": "x"')
+    work.write_bytes(changed)
     assert write(path, row_format, batches) == [1, 2]
     assert path.read_bytes() == whole(row_format, batches)
     assert (tmp_path / "out.kept-1").read_bytes() == changed
@@ -175,43 +172,27 @@ def test_batches_before_one_that_differs_stay(row_format, path, tmp_path):
     assert (tmp_path / "out.kept-1").exists()
 
 
-def test_the_sizes_of_the_written_batches_are_known(path):
-    """Rows that come one by one then make the same batches."""
-    batches = [[{"text": "a"}] * 3, [{"text": "b"}], [{"text": "c"}] * 2]
-    interrupt_after(2, path, "jsonl", batches)
-    with suppress(KeyboardInterrupt), Sink(path, "jsonl").open({"a": 1}, COLUMNS, ["label"]) as out:
-        sizes = out.sizes()
-        for batch in batches[:2]:
-            assert next(sizes) == len(batch)
-            assert out.take(list(map(Record, batch))) is not None
-        assert next(sizes, None) is None
-
-
-def begin(rows, content):
-    """Write a batch of one row."""
-    assert rows.take([Record(text="a")]) is None
-    rows.write(content)
-    rows.flush()
+def resumable_output(final, request):
+    return _resumable_output(final, request, partial(finish_work, kind="rows"))
 
 
 def interrupt(final, request, content=b"begun"):
     """Write `content` and be interrupted."""
-    with suppress(KeyboardInterrupt), resumable_output(final, request) as rows:
-        begin(rows, content)
+    with suppress(KeyboardInterrupt), resumable_output(final, request) as file:
+        file.write(content)
         raise KeyboardInterrupt
 
 
 def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
-    final, partial = tmp_path / "out.csv", tmp_path / "out.csv.partial"
+    final, work = tmp_path / "out.csv", tmp_path / "out.csv.partial"
     write_atomically(final, lambda file: file.write_text("old"), "rows")
     with caplog.at_level(logging.INFO):
         interrupt(final, {"a": 1})
-    assert f"{partial}: kept; the same command continues after its rows" in caplog.text
+    assert f"{work}: kept; the same command continues after its rows" in caplog.text
     assert final.read_text() == "old"
-    with resumable_output(final, {"a": 1}) as rows:
-        assert rows.take([Record(text="a")]) == b"begun"
-        assert rows.take([Record(text="b")]) is None
-        rows.write(b", ended")
+    with resumable_output(final, {"a": 1}) as file:
+        assert file.read() == b"begun"
+        file.write(b", ended")
     assert final.read_text() == "begun, ended"
     assert [path.name for path in contents(tmp_path)] == ["out.csv"]
 
@@ -219,8 +200,8 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
 def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog):
     final = tmp_path / "out.csv"
     interrupt(final, {"a": 1})
-    with caplog.at_level(logging.INFO), resumable_output(final, {"a": 2}) as rows:
-        begin(rows, b"other")
+    with caplog.at_level(logging.INFO), resumable_output(final, {"a": 2}) as file:
+        file.write(b"other")
     assert (tmp_path / "out.csv.kept-1").read_bytes() == b"begun"
     assert "is from another command, or other options; its rows are now in" in caplog.text
 
@@ -228,8 +209,8 @@ def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog)
 def test_a_file_of_someone_else_stays(tmp_path):
     (tmp_path / "out.csv.partial").write_bytes(b"precious")
     (tmp_path / "out.csv.kept-1").write_bytes(b"older")
-    with resumable_output(tmp_path / "out.csv", {}) as rows:
-        begin(rows, b"other")
+    with resumable_output(tmp_path / "out.csv", {}) as file:
+        file.write(b"other")
     assert (tmp_path / "out.csv.kept-1").read_bytes() == b"older"
     assert (tmp_path / "out.csv.kept-2").read_bytes() == b"precious"
 
@@ -248,8 +229,8 @@ def test_an_interruption_is_passed_on_and_nothing_stays_of_nothing(tmp_path):
 
 def test_one_process_writes_at_a_time(tmp_path):
     final = tmp_path / "out.csv"
-    with resumable_output(final, {}) as rows:
-        begin(rows, b"mine")
+    with resumable_output(final, {}) as file:
+        file.write(b"mine")
         with pytest.raises(InputError, match=r"out\.csv: another process is writing it"):
             interrupt(final, {})
     assert final.read_bytes() == b"mine"

@@ -16,7 +16,6 @@ from mlstm_sentiment.text.profiles import (
     _transliteration,
     _without_accents,
     checked_texts,
-    has_unreadable_reference,
     normalized,
     text_profile,
 )
@@ -96,13 +95,11 @@ def test_unknown_profiles_are_named():
 )
 def test_no_reference_is_resolved_if_one_is_unreadable(name, expected):
     text = f"a &amp; {UNREADABLE}"
-    assert has_unreadable_reference(text)
     assert text_profile(name).encode(text) == expected.encode()
 
 
 def test_a_reference_of_4300_digits_is_read():
     text = f"&#{'0' * 4298}65;"
-    assert not has_unreadable_reference(text)
     assert text_profile("openai").encode(text) == b"\n A "
 
 
