@@ -45,9 +45,9 @@ def pretrain(run: ResolvedRun) -> int:
     """Train from step 0, or from the restored checkpoint, to the end; return the exit code."""
     config, world, corpus, checkpoints = run.config, run.world, run.corpus, run.checkpoints
     own = world.own_slice(run.lanes)
-    windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
+    lanes = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
     windows_per_step = config.parallel.windows_per_step
-    clock = TextClock(windows, windows_per_step, corpus.train_characters)
+    clock = TextClock(lanes.windows, windows_per_step, corpus.train_characters)
     plan = run.plan(clock)
     trainer = run.make_trainer(plan)
     best_model = BestModelWriter(trainer, run.directory, corpus, config.evaluate.lanes)
@@ -70,7 +70,7 @@ def pretrain(run: ResolvedRun) -> int:
         StopRequest() as stop,
         checkpoints,
         AsyncFlags(world) as flags,
-        Prefetcher(windows, world.device, *span) as prefetcher,
+        Prefetcher(lanes, world.device, *span) as prefetcher,
         RunLog(run.directory, first_row, steps, world) as log,
     ):
         utilization = utilization_of(trainer, corpus.characters_per_token)

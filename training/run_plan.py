@@ -24,7 +24,7 @@ class _Section(Protocol):
 class RunPlan:
     """The length of a run, and the steps after which it evaluates and saves.
 
-        plan = config.plan(TextClock(windows))
+        plan = config.plan(TextClock(lanes.windows))
         plan.clock.epochs(plan.last_step)  # how often the run reads its text
 
     Training, console, resume and planner ask this class alone. Warm-up, hold and cooldown are

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..text.split import Split, shard_bounds
+from ..text.split import Split, span_bounds
 from .interface import TextModel
 
 _Reset = Literal["strip", "review"]
@@ -92,7 +92,7 @@ def _pieces(
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)
     strips = lanes or min(max(1, size // _SHORTEST_STRIP), _MAX_STRIPS)
-    bounds = shard_bounds(split, min(strips, split.reviews))
+    bounds = span_bounds(split, min(strips, split.reviews))
     is_short = lanes is None and size < _MAX_STRIPS * _STRIP_TOKENS
     starts = np.maximum(bounds[:-1] - _WARM_UP, 0) if is_short else bounds[:-1]
     return starts, bounds[:-1], bounds[1:]

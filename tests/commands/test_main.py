@@ -166,7 +166,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
     lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
     data = settle_shuffle(DataConfig(window=window), split)
-    steps = TextClock(lanes_of(split, data, lanes, 0, slice(None)), windows).steps(0.55)
+    steps = TextClock(lanes_of(split, data, lanes, 0, slice(None)).windows, windows).steps(0.55)
     last = rows_of(whole)[-1]
     assert (last["step"], last["characters"]) == (steps, steps * windows * lanes * window)
     shutil.copytree(whole, killed)

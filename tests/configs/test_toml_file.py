@@ -93,6 +93,7 @@ def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
     ("text", "message"),
     [
         ("[model]\nhiden_size = 3", r"unknown key model.hiden_size; did you mean hidden_size\?"),
+        ("[data]\nshards = 130", r"data\.shards is 130, but this key is closed; .* 94c10db0, "),
         ("[modle]\n", r"unknown key modle; did you mean model\?"),
         ("[model]\nhidden-size = 3\nhidden_size = 5", "model.hidden_size is given twice"),
         ("[model]\nhidden_size = 1.5", r"model.hidden_size is 1.5; it must be a whole number"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from data_utils.corpus import LABELLED_SEEDS, SEEDS, embedded_corpus, open_corpus
-from data_utils.lanes import DataConfig, Epochs, Lanes
+from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.engine.scoring import score_split
 from mlstm_sentiment.errors import InputError
@@ -29,14 +29,14 @@ def folder(tmp_path):
 def test_no_reader_goes_beyond_the_end_of_a_file_that_shrank(folder, small_model):
     split = open_corpus(folder).splits["train"]
     lanes = Lanes(split, lanes=4, window=16)
-    epochs = Epochs(split, DataConfig(window=16), 4, 0, slice(None))
+    epochs = Lanes(split, lanes=4, window=16, shuffles_reviews=True)
     assert lanes[0].transitions
     assert epochs[0].transitions
     os.truncate(folder / "train.bin", 1000)
     with launched("cpu") as world:
         for read in (
             lambda: lanes[1],
-            lambda: epochs[epochs.windows_of(0)],  # the second epoch copies the reviews
+            lambda: epochs[epochs.windows],  # the second epoch copies the reviews
             lambda: evaluate_split(small_model, split, lanes=4, world=world),
             lambda: score_split(as_loaded(small_model), split),
         ):

@@ -3,7 +3,6 @@
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -24,7 +23,7 @@ CORPUS = ROOT / "tests/fixtures/v1/corpus"
 def announced(tmp_path, capsys):
     """Return a function that starts a run of the trainer and returns what it prints."""
 
-    clock = TextClock(SimpleNamespace(windows_of=lambda number: 1))
+    clock = TextClock(1)
 
     def read(trainer, corpus=None):
         run = RunConfig(train=TrainConfig(steps=10), optim=trainer.optim)
