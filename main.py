@@ -64,7 +64,7 @@ def pretrain(run: ResolvedRun) -> int:
 
     first_step, steps = trainer.progress.step, plan.last_step
     first_row = first_step - (trainer.progress.open_row is not None)
-    span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
+    span = trainer.window, steps * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
@@ -96,27 +96,22 @@ def pretrain(run: ResolvedRun) -> int:
             # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             if rows.is_due:
-                row = trainer.close_row()
-                if rows.goes_back(row):
-                    continue
-                stopping = not rows.write(row) or stopping
+                stopping = not rows.write(trainer.close_row()) or stopping
             elif line_due:
                 rows.print_line()
-            progress = trainer.progress
-            if stopping or plan.is_due(plan.checkpoint, progress.step, progress.skipped_windows):
+            step = trainer.progress.step
+            if stopping or plan.is_due(plan.checkpoint, step):
                 with meter.paused():
                     checkpoints.save(
                         trainer,
                         best_model.profile,
                         best_model.provenance(),
-                        at_once=stopping or progress.step == steps,
+                        at_once=stopping or step == steps,
                     )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            if stopping and (progress.step < steps or progress.open_row):
-                print_main(
-                    world, f"stopped and saved at step {progress.step}; continue with --resume"
-                )
+            if stopping and (step < steps or trainer.progress.open_row):
+                print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
     if world.is_main:
         from scaling.comparison import sentence_about  # only now: the start need not wait for it

@@ -206,13 +206,13 @@ class TextClock:
         windows = whole * self.windows + round((epochs - whole) * self.windows)
         return max(1, int(-(-windows // self.windows_per_step)))
 
-    def epochs(self, step: int, skipped_windows: int = 0) -> float:
-        """Return how many epochs of text lie before a step, those skipped included."""
-        return (step * self.windows_per_step + skipped_windows) / self.windows
+    def epochs(self, step: int) -> float:
+        """Return how many epochs of text lie before a step."""
+        return step * self.windows_per_step / self.windows
 
-    def characters(self, step: int, skipped_windows: int = 0) -> float:
-        """Return how many characters of text lie before a step, those skipped included."""
-        return self.text * self.epochs(step, skipped_windows)
+    def characters(self, step: int) -> float:
+        """Return how many characters of text lie before a step."""
+        return self.text * self.epochs(step)
 
 
 def balanced(costs: np.ndarray, lanes: int) -> np.ndarray:

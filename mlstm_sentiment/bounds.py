@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .errors import InputError, is_whole, nearest
+from .errors import InputError, OtherVersion, is_whole, nearest
 
 _MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
 
@@ -93,7 +93,7 @@ def fill(kind: type[Filled], content: object, place: object, prefix: str = "") -
     try:
         return _filled(kind, content, prefix)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise type(error)(f"{place}: {error}") from error
 
 
 def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
@@ -111,9 +111,9 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
             values[name] = _converted(hints[name], value, f"{prefix}{key}")
         elif name in closed:
             if value != closed[name].default:
-                raise InputError(
-                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; remove it, "
-                    f"or use revision {closed[name].revision}, which has it"
+                raise OtherVersion(
+                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; revision "
+                    f"{closed[name].revision} has it"
                 )
         elif not hasattr(kind, "OTHER_KEYS"):
             raise InputError(f"unknown key {prefix}{key}{nearest(name, hints)}")

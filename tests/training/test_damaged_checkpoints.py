@@ -90,6 +90,7 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
         ("characters", True, "progress.characters is True"),
         ("characters", -1, "progress.characters is -1"),
         ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),
+        ("skipped_windows", 2, "is 2, but this key is closed; revision 94c10db0 has it$"),
         ("loss_scaler", None, "loss_scaler is None"),
         ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler.scale is 0.0"),
         ("optimizer_states", 0, "optimizer_states is 0"),
@@ -98,7 +99,8 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
 )
 def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, value, complaint):
     content = json.loads((saved[1] / "training.json").read_text())
-    (content["progress"] if part in content["progress"] else content)[part] = value
+    counters = (*content["progress"], "skipped_windows")
+    (content["progress"] if part in counters else content)[part] = value
     with pytest.raises(InputError, match=f"training.json: .*{complaint}"):
         go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
 

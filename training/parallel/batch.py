@@ -99,12 +99,6 @@ class Prefetcher:
         self.lanes.assign(own)
         self._prepare()
 
-    def extend(self, windows: int) -> None:
-        """Stop so many windows later."""
-        self.end += windows
-        if self.coming is None:
-            self._prepare()
-
     def _prepare(self) -> None:
         over = self.window >= self.end
         self.coming: Future[Batch] | None = (

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from mlstm_sentiment.errors import InputError, NewerFormat
+from mlstm_sentiment.errors import InputError, OtherVersion
 from mlstm_sentiment.files.storage import step_folders
 from mlstm_sentiment.files.tensors import GET_AGAIN, check_shapes
 from model.inference.tensors import check_finite
@@ -115,7 +115,7 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
         yield
-    except NewerFormat:  # not damaged
+    except OtherVersion:  # not damaged
         raise
     except _RoundedWeights as error:  # nor are these, and those before are rounded, too
         advice = if_alone or f"--train.start_from {checkpoint} begins a new run with them"
