@@ -201,11 +201,12 @@ class Checkpoints(CheckpointStore):
 
         folder = step_folder(self.folder, step)
         await_visible(folder)
+        with advice_if_damaged(folder):
+            run_on_main(trainer.world, lambda: self.check_newest(folder))
         content, path = self._describe_of_corpus(folder)
         check_fits(trainer, folder, content, path)
         with advice_if_damaged(folder):
             restore_trainer(trainer, folder, content, path)
-            run_on_main(trainer.world, lambda: self.check_newest(folder))
         return True
 
 

@@ -159,10 +159,10 @@ class FinetuningCheckpoints(CheckpointStore):
         return step > 0
 
     def _restore(self, tuner: Finetuner, folder: Path, step: int) -> None:
+        self.check_newest(folder)
         content, path = self.describe(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         if not tuner.config.freeze:
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
-        self.check_newest(folder)
