@@ -216,6 +216,8 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
+        But for the loss scaler of fp16: with sgd, muon and lamb it asks the device for an overflow.
+
         If only a fraction of a window is text, as at the end of an epoch, the schedule's rate is
         multiplied by that fraction, just as optim.lr's default, below its cap, is proportional to
         the lanes. Otherwise a window of few tokens would move the weights as far as a full one. The

@@ -209,20 +209,7 @@ def _make_optimizer(
 
         return make_lamb(parameters, **settings)
     if name == "sgd":
-        fused = parameters[0].device.type == "cuda"
-        return make_sgd(parameters, config.weight_decay, fused=fused)
+        decay = config.weight_decay
+        return torch.optim.SGD(parameters, lr=0.0, momentum=BETAS[0], weight_decay=decay)
     kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
     return kind(parameters, lr=0.0, fused=True, **settings)
-
-
-def make_sgd(
-    parameters: Sequence[nn.Parameter], weight_decay: float, *, fused: bool
-) -> torch.optim.Optimizer:
-    """Build SGD with momentum; if fused, it skips overflowed steps without waiting for the GPU."""
-    sgd = torch.optim.SGD(
-        parameters, lr=0.0, momentum=BETAS[0], weight_decay=weight_decay, fused=fused
-    )
-    if fused:  # else torch's kernel leaves the momentum uninitialized if its first step overflows
-        for parameter in parameters:
-            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return sgd
