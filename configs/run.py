@@ -102,10 +102,8 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder, complete its config, which is not saved yet, and open its corpus."""
-    if (shares := options.run.parallel.shares) != "even":
-        from training.parallel.shares import with_shares  # only for runs that use it
-
-        world = with_shares(world, shares)
+    if isinstance(shares := options.run.parallel.shares, tuple):
+        world = replace(world, shares=shares)
     with ExitStack() as locked:
 
         def lock() -> str:

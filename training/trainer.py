@@ -29,8 +29,9 @@ from model.state import DTYPES, IGNORED, State
 from .judgement import RECENT_ROWS, spike_bits
 from .optimizers.optim import MOST_STEPS, OptimConfig, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
-from .parallel.distributed import LaneSplit, TrainingDevice, World
+from .parallel.distributed import TrainingDevice, World
 from .parallel.exchange import Exchange, ParallelConfig, gradients_of
+from .parallel.shares import rebalanced_shares
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,
@@ -435,19 +436,23 @@ class Trainer:
         )
 
     def balance(self, speeds: Sequence[float]) -> bool:
-        """Divide the lanes again if that saves enough time; return whether it did.
+        """Divide the lanes by measured shares if that saves enough time; return whether it did.
 
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
-        split = self.world.lane_split.rebalanced(speeds, self.lanes) if speeds else None
-        if split is not None:
-            self.split_lanes(split)
-        return split is not None
+        if self.parallel.shares != "measured" or not speeds:
+            return False
+        slices = [self.world.slice_of(rank, self.lanes) for rank in range(self.world.size)]
+        counts = [own.stop - own.start for own in slices]
+        shares = rebalanced_shares(speeds, counts, self.lanes)
+        if shares is not None:
+            self.divide_lanes(shares)
+        return shares is not None
 
-    def split_lanes(self, split: LaneSplit) -> None:
+    def divide_lanes(self, shares: tuple[float, ...]) -> None:
         """Divide the lanes again; their states move with them. All ranks call it together."""
         state = self.all_lanes()
-        self.world = replace(self.world, lane_split=split)
+        self.world = replace(self.world, shares=shares)
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
