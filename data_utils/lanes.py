@@ -120,7 +120,6 @@ class Lanes:
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
-        self.split.check()
         number, within = divmod(index, self.windows)
         epoch = self._epoch_of(number)
         starts = np.minimum(epoch.begins + within * self.window, epoch.ends)
@@ -241,7 +240,6 @@ def taken(split: Split, order: np.ndarray) -> Split:
     offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
     tokens = np.empty(offsets[-1], source.dtype)
     for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
-        split.check()
         part = order[first : first + COPIED_AT_ONCE]
         spans = zip(starts[part].tolist(), starts[part + 1].tolist(), strict=True)
         reviews = [source[start:end] for start, end in spans]

@@ -68,17 +68,12 @@ def _split_costs(
     advance: Callable[[float], object],
 ) -> tuple[np.ndarray, int]:
     """Return the bits of every token of a split, float32 [n], and how many zero states it took."""
-    split.check()
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     # The text before a strip is processed, too: scaled to the split.
     scale = len(split.tokens) / max(sum(map(len, sequences)), 1)
-
-    def report(tokens: int) -> None:
-        split.check()
-        advance(scale * tokens)
-
-    costs = model.read(sequences, (), bits=True, advance=report).token_bits
+    reading = model.read(sequences, (), bits=True, advance=lambda tokens: advance(scale * tokens))
+    costs = reading.token_bits
     assert costs is not None
     skipped = firsts - starts
     scored = [cost[skip:] for cost, skip in zip(costs, skipped, strict=True)]

@@ -1,6 +1,6 @@
 """Many texts for a model: reviews joined end to end, and ragged batches without padding."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,10 +12,6 @@ from .profiles import TextProfile
 from .tokenizer import BYTES, Tokenizer
 
 
-def _check_nothing() -> None:
-    """Check arrays that are in memory."""
-
-
 @dataclass(frozen=True)
 class Split:
     """The tokens of many reviews, end to end."""
@@ -23,11 +19,6 @@ class Split:
     tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
     offsets: np.ndarray  # int64 [reviews + 1], the first token of each review, then n
     tokenizer: Tokenizer = BYTES
-    check: Callable[[], None] = _check_nothing
-    """Raises InputError if the files that the arrays are mapped from have shrunk.
-
-    A read beyond the end of a mapped file ends the process silently (SIGBUS). So a long
-    reading calls this before each window."""
 
     @property
     def reviews(self) -> int:
