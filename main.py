@@ -113,10 +113,6 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping and (step < steps or trainer.progress.open_row):
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    if world.is_main:
-        from scaling.comparison import sentence_about  # only now: the start need not wait for it
-
-        print_main(world, sentence_about(run.directory.folder, world.device))
     return best_model.finish()
 
 

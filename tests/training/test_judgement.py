@@ -84,9 +84,7 @@ def test_a_run_that_diverged_though_finite_ends_with_3_and_without_a_model(tmp_p
     assert process.returncode == 3, process.stderr
     verdict = "worse than uniform bytes (8 bits)"
     line = f"no model: the last one is {verdict}; the training has diverged; start again with"
-    *_, speed, last = process.stdout.splitlines()
-    assert last.startswith(f"{line} an optim.lr below 30")
-    assert speed.startswith("speed")  # planned against actual, or why not
+    assert process.stdout.splitlines()[-1].startswith(f"{line} an optim.lr below 30")
     assert not (tmp_path / "model").exists()
     evaluated = [row for row in rows_of(tmp_path) if "valid_bits_per_character" in row]
     assert [row["verdict"] for row in evaluated] == [verdict] * 2
