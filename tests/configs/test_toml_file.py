@@ -183,6 +183,8 @@ def test_the_command_line_overrides_the_file_and_reads_every_kind_of_value(path)
         ),
         (["--model.weight-norm", "yes"], "--model.weight-norm: 'yes' is not True or False"),
         (["words"], "unknown: words"),
+        (["--seed", "1", "--seed=2"], "argument --seed: given twice; give it once"),
+        (["--train.steps=1", "--train.steps", "2"], "argument --train.steps: given twice"),
     ],
 )
 def test_command_line_mistakes_are_one_line(arguments, said):
