@@ -37,12 +37,12 @@ def announced(tmp_path, capsys):
 def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown):
     trainer = make_trainer(cooldown=cooldown)
     over = "the run has already taken its last step"
-    trainer.progress.step = trainer.schedule.last_step - 1
+    trainer.progress.step = trainer.schedule.steps - 1
     assert over not in announced(trainer)
     trainer.progress.step += 1
     shown = announced(trainer)
     assert over in shown
-    cooled = f"which began at step {trainer.schedule.last_step - 2}"
+    cooled = f"which began at step {trainer.schedule.steps - 2}"
     assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown), not cooldown)
 
 

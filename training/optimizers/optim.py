@@ -49,7 +49,8 @@ class Schedule:
     cooldown: range | None = None  # its steps
 
     def __post_init__(self) -> None:
-        if self.rate(self.last_step - 1) > 0:
+        last = (self.cooldown or range(self.steps))[-1]
+        if self.rate(last) > 0:
             return
         if self.cooldown is None:
             raise InputError(
@@ -61,11 +62,6 @@ class Schedule:
             "already zero; copy the run and remove the copy's last checkpoints to begin it earlier,"
             " or set optim.decay constant"
         )
-
-    @property
-    def last_step(self) -> int:
-        """The step at which the run ends: after its cooldown, if it has one."""
-        return self.steps if self.cooldown is None else self.cooldown.stop
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""

@@ -90,14 +90,12 @@ class FinetuningDirectory(RunDirectory):
         """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""
         return lock_run(self) if resume else lock_new_run(self)
 
-    def begin(
-        self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
-    ) -> None:
+    def begin(self, digest: str, task: Task, config: FinetuningConfig, *, resume: bool) -> None:
         """Write down the request; on resume, raise InputError if it differs from the first one.
 
-        This process must hold the folder's lock.
+        digest: the model's, before it learns. This process must hold the folder's lock.
         """
-        request = Request(model_digest(loaded.model), task.digest, config, self.origin)
+        request = Request(digest, task.digest, config, self.origin)
         if not resume or not self.config.is_file():  # perhaps killed before it had begun
             save_toml(self.config, request)
             return

@@ -81,7 +81,7 @@ def planned(steps, **shape):
 
 def rates_of(steps, **shape):
     schedule = planned(steps, **shape)
-    return [schedule.rate(step) for step in range(schedule.last_step)]
+    return [schedule.rate(step) for step in range((schedule.cooldown or range(steps)).stop)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_rates_are_the_ones_computed_by_hand(shape, expected):
 def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
     plan = rates_of(10, decay=decay)
     schedule = planned(10, decay=decay, cooldown=0.4, cooldown_from=3)
-    assert schedule.last_step == 7
+    assert schedule.cooldown == range(3, 7)
     fall = [plan[3] * part for part in (0.75, 0.5, 0.25, 0)]
     assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
 
