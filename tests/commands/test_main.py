@@ -79,7 +79,9 @@ def test_a_run_writes_what_it_promises(whole):
     config = DataConfig(window=WINDOW, shuffle="even")
     lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
     assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
-    assert (STEPS - 1) // lanes.windows == 2  # with its epochs, what stops and resumes below comes to their ends
+    assert (
+        STEPS - 1
+    ) // lanes.windows == 2  # with its epochs, what stops and resumes below comes to their ends
     assert all(row["characters_per_second"] > 0 for row in rows)
     assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
     assert "valid" in output
