@@ -45,9 +45,9 @@ def pretrain(run: ResolvedRun) -> int:
     """Train from step 0, or from the restored checkpoint, to the end; return the exit code."""
     config, world, corpus, checkpoints = run.config, run.world, run.corpus, run.checkpoints
     own = world.own_slice(run.lanes)
-    windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
+    lanes = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
     windows_per_step = config.parallel.windows_per_step
-    clock = TextClock(windows, windows_per_step, corpus.train_characters)
+    clock = TextClock(lanes.windows, windows_per_step, corpus.train_characters)
     plan = run.plan(clock)
     trainer = run.make_trainer(plan)
     best_model = BestModelWriter(trainer, run.directory, corpus, config.evaluate.lanes)
@@ -64,13 +64,13 @@ def pretrain(run: ResolvedRun) -> int:
 
     first_step, steps = trainer.progress.step, plan.last_step
     first_row = first_step - (trainer.progress.open_row is not None)
-    span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
+    span = trainer.window, steps * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
         checkpoints,
         AsyncFlags(world) as flags,
-        Prefetcher(windows, world.device, *span) as prefetcher,
+        Prefetcher(lanes, world.device, *span) as prefetcher,
         RunLog(run.directory, first_row, steps, world) as log,
     ):
         utilization = utilization_of(trainer, corpus.characters_per_token)
@@ -96,32 +96,23 @@ def pretrain(run: ResolvedRun) -> int:
             # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             if rows.is_due:
-                row = trainer.close_row()
-                if rows.goes_back(row):
-                    continue
-                stopping = not rows.write(row) or stopping
+                stopping = not rows.write(trainer.close_row()) or stopping
             elif line_due:
                 rows.print_line()
-            progress = trainer.progress
-            if stopping or plan.is_due(plan.checkpoint, progress.step, progress.skipped_windows):
+            step = trainer.progress.step
+            if stopping or plan.is_due(plan.checkpoint, step):
                 with meter.paused():
                     checkpoints.save(
                         trainer,
                         best_model.profile,
                         best_model.provenance(),
-                        at_once=stopping or progress.step == steps,
+                        at_once=stopping or step == steps,
                     )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            if stopping and (progress.step < steps or progress.open_row):
-                print_main(
-                    world, f"stopped and saved at step {progress.step}; continue with --resume"
-                )
+            if stopping and (step < steps or trainer.progress.open_row):
+                print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    if world.is_main:
-        from scaling.comparison import sentence_about  # only now: the start need not wait for it
-
-        print_main(world, sentence_about(run.directory.folder, world.device))
     return best_model.finish()
 
 

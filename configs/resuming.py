@@ -21,7 +21,6 @@ _MAY_CHANGE_ON_RESUME = {
     "train.precision",
     "train.timeout_seconds",
     "train.device",
-    "train.on_spike",
     "optim.decay",
     "optim.hold",
     "optim.cooldown",

@@ -1,6 +1,5 @@
 """From options to a run that is ready to start: resolved and checked."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from training.start import StartModel
 
     from .resuming import Resumption
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -105,10 +102,8 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder, complete its config, which is not saved yet, and open its corpus."""
-    if (shares := options.run.parallel.shares) != "even":
-        from training.parallel.shares import with_shares  # only for runs that use it
-
-        world = with_shares(world, shares)
+    if isinstance(shares := options.run.parallel.shares, tuple):
+        world = replace(world, shares=shares)
     with ExitStack() as locked:
 
         def lock() -> str:
@@ -137,8 +132,6 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
             f"data.lanes is {lanes}, fewer than the {world.size} processes; give at least "
             f"{world.size} lanes, or start fewer processes"
         )
-    if resumption is None and world.is_main:
-        _warn_of_idle_lanes(config.data.shards, lanes)
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))
@@ -192,18 +185,6 @@ def _start_of(config: RunConfig, corpus: Corpus) -> "StartModel | None":
 
     name, tokenizer = config.train.start_from, corpus.tokenizer
     return StartModel.open(name, config.model, corpus.text_profile, tokenizer)
-
-
-def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:
-    """Warn if only some lanes would have a shard to read at the end of every epoch."""
-    rounds, left = divmod(shards or 0, lanes)
-    if rounds and left:
-        log.warning(
-            f"data.shards is {shards}, not a multiple of the {lanes} lanes: at the end of every "
-            f"epoch only {left} of them {'has' if left == 1 else 'have'} text left, and the next "
-            f"epoch's first steps are then too large; set it to {rounds * lanes} or "
-            f"{(rounds + 1) * lanes}"
-        )
 
 
 def _with_absolute_paths(config: RunConfig) -> RunConfig:

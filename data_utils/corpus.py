@@ -5,10 +5,7 @@ bytes, or those of the vocabulary in the same folder.
 """
 
 import hashlib
-import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -151,27 +148,11 @@ def map_split(
     folder: Path, name: str, reviews: int, tokens: int, tokenizer: Tokenizer = BYTES
 ) -> Split:
     """Map one split into memory; InputError if a file has another size."""
-    paths = folder / tokens_file(name), folder / offsets_file(name)
-    arrays = (
-        _map_file(paths[0], tokenizer.dtype, tokens),
-        _map_file(paths[1], np.dtype(np.int64), reviews + 1),
+    return Split(
+        _map_file(folder / tokens_file(name), tokenizer.dtype, tokens),
+        _map_file(folder / offsets_file(name), np.dtype(np.int64), reviews + 1),
+        tokenizer,
     )
-    mapped = [(path, path.stat()) for path in paths]
-    return Split(*arrays, tokenizer, partial(_check_sizes, mapped))
-
-
-def _check_sizes(mapped: Sequence[tuple[Path, os.stat_result]]) -> None:
-    """Refuse files that have shrunk since they were mapped; see `Split.check`."""
-    for path, then in mapped:
-        try:
-            now = path.stat()
-        except OSError:
-            continue  # removed: what was mapped stays readable, as it does for a replaced file
-        if now.st_size < then.st_size and os.path.samestat(now, then):
-            raise InputError(
-                f"{path}: shrank from {then.st_size:,} to {now.st_size:,} bytes while it was read; "
-                "restore it, then run again (a training continues with --resume)"
-            )
 
 
 def _check_offsets(split: Split, path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .errors import InputError, is_whole, nearest
+from .errors import InputError, OtherVersion, is_whole, nearest
 
 _MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
 
@@ -49,6 +49,17 @@ not an option of any command."""
 
 
 @dataclass(frozen=True)
+class Closed:
+    """A key that earlier versions had, as in `CLOSED = {"on_spike": Closed("94c10db0", "report")}`.
+
+    A file may still have it, with the value that changed nothing.
+    """
+
+    revision: str  # the last one that has it
+    default: object = None
+
+
+@dataclass(frozen=True)
 class Argument:
     """How a field becomes an option, as in `source: Annotated[Path, Argument(positional=True)]`."""
 
@@ -74,14 +85,15 @@ Filled = TypeVar("Filled")
 def fill(kind: type[Filled], content: object, place: object, prefix: str = "") -> Filled:
     """Build a dataclass, and those nested in it, from the content of a JSON or TOML file.
 
-    kind: if it has `OTHER_KEYS = True`, unknown keys are ignored. place, prefix: the file and the
+    kind: if it has `OTHER_KEYS = True`, unknown keys are ignored, and `CLOSED` has those of earlier
+    versions. place, prefix: the file and the
     section to name in errors. Raises InputError for an unknown or a missing key, and for a value of
     another type or out of bounds.
     """
     try:
         return _filled(kind, content, prefix)
     except InputError as error:
-        raise InputError(f"{place}: {error}") from error
+        raise type(error)(f"{place}: {error}") from error
 
 
 def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
@@ -90,13 +102,19 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
         raise InputError(f"{section} is {reprlib.repr(content)}; it must be a section")
     names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
     hints = {name: hint for name, hint in get_type_hints(kind).items() if name in names}
-    values = {}
+    values, closed = {}, getattr(kind, "CLOSED", dict[str, Closed]())
     for key, value in content.items():
         name = key.replace("-", "_")
         if name in values:
             raise InputError(f"{prefix}{name} is given twice, with - and with _; leave one out")
         if name in hints:
             values[name] = _converted(hints[name], value, f"{prefix}{key}")
+        elif name in closed:
+            if value != closed[name].default:
+                raise OtherVersion(
+                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; revision "
+                    f"{closed[name].revision} has it"
+                )
         elif not hasattr(kind, "OTHER_KEYS"):
             raise InputError(f"unknown key {prefix}{key}{nearest(name, hints)}")
     for item in fields(kind):  # type: ignore[arg-type]

@@ -62,8 +62,8 @@ class TimeIsUp(Exception):
     """A signal has ended, on every rank, a measurement that the next start repeats."""
 
 
-class NewerFormat(InputError):
-    """A file of a newer version of this project; the file is intact."""
+class OtherVersion(InputError):
+    """A file of another version of this project; the file is intact."""
 
 
 def imported(module: str, what: str) -> Any:

@@ -10,7 +10,6 @@ from configs.options import SHIPPED, load_config, read_toml
 from data_utils.provenance import processor_name
 from mlstm_sentiment.errors import InputError
 from training.runs.run_directory import PretrainingDirectory, read_rows
-from training.utilization import peak_of
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
@@ -24,23 +23,6 @@ def machine_name(device: torch.device) -> str:
         return torch.cuda.get_device_name(device)
     count = torch.get_num_threads()
     return f"{count} core{'s' * (count > 1)} of {processor_name()}"
-
-
-def _cluster_file_of(device: torch.device) -> Path:
-    """Return the file of configs/clusters that describes this machine; InputError without one."""
-    devices = {
-        path: {node.device for node in read_toml(path, ClusterConfig).nodes}
-        for path in sorted(CLUSTERS.glob("*.toml"))
-    }
-    name = machine_name(device)
-    sheet = peak_of(name)
-    for path, known in sorted(devices.items(), key=lambda item: len(item[1])):
-        if name in known or (sheet is not None and sheet in map(peak_of, known)):
-            return path
-    raise InputError(
-        f"no file of configs/clusters describes {name}; measure it with "
-        "`python scripts/plan.py --calibrate configs/clusters/mine.toml`"
-    )
 
 
 def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
@@ -67,12 +49,3 @@ def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
 def in_words(result: dict[str, Any], cluster_file: Path) -> str:
     _, actual, ratio = result.values()
     return f"speed: {actual:,.0f} characters/s, {ratio:.2f} of the plan of {cluster_file.name}"
-
-
-def sentence_about(folder: Path, device: torch.device) -> str:
-    """Return in words how fast a run was compared with its plan, or why this is not known."""
-    try:
-        path = _cluster_file_of(device)
-        return in_words(compare_with_run(path, folder), path)
-    except (InputError, OSError) as error:
-        return f"speed not compared with a plan: {error}"

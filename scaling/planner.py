@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from configs.options import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import Corpus, open_corpus
-from data_utils.lanes import Text, TextClock, lanes_of, settle_shuffle
+from data_utils.lanes import TextClock, lanes_of, settle_shuffle
 from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
 from mlstm_sentiment.errors import InputError
 
 from .hardware import ClusterConfig
-from .planning import EvenText, Plan, TextSize
+from .planning import Plan, TextSize
 
 _MOST_DIGITS = 6  # of a number of units
 _EPOCH_OF_AMAZON = 38.3e9  # characters
@@ -110,12 +110,12 @@ def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
 def _characters_read(run: RunConfig, gpus: int, corpus: Corpus | None = None) -> float:
     """Return how many characters a run reads, by the clock that training uses."""
     data, lanes, epoch = run.data, run.data.total_lanes(gpus), _EPOCH_OF_AMAZON
-    windows: Text = EvenText(epoch / (lanes * data.window))
+    windows = epoch / (lanes * data.window)
     if corpus is not None:
         train, epoch = corpus.splits["train"], corpus.train_characters
         if data.shuffle == "auto":
             data = settle_shuffle(data, train)
-        windows = lanes_of(train, data, lanes, run.seed, slice(None))
+        windows = lanes_of(train, data, lanes, run.seed, slice(None)).windows
     clock = TextClock(windows, run.parallel.windows_per_step, epoch)
     return clock.characters(run.plan(clock).last_step)
 

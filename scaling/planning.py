@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from configs.options import RunConfig
 from data_utils.lanes import TextClock
@@ -34,15 +34,6 @@ class TextSize:
     characters: float  # to train on
     characters_per_token: float = 1.0
     valid_tokens: float = 0.0  # scored in an evaluation
-
-
-class EvenText(NamedTuple):
-    """A text whose epochs have the same number of windows."""
-
-    windows: float
-
-    def windows_of(self, number: int) -> float:
-        return self.windows
 
 
 class Plan:
@@ -91,7 +82,7 @@ class Plan:
         run, text, epochs = self.run, self.text, self.run.train.epochs or 1.0
         window = self.lanes * run.data.window * text.characters_per_token  # characters
         epoch = text.characters / epochs
-        clock = TextClock(EvenText(epoch / window), self.how.windows, epoch)
+        clock = TextClock(epoch / window, self.how.windows, epoch)
         train = replace(run.train, steps=None, epochs=epochs)
         optim = replace(run.optim, cooldown_from=None)  # the text is that of the whole run
         return replace(run, train=train, optim=optim).plan(clock)

@@ -32,7 +32,7 @@ export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
 export PET_RDZV_BACKEND=${PET_RDZV_BACKEND:-c10d}
 # A node that fails or is taken away costs each of the others one restart; one that joins, none.
 export PET_MAX_RESTARTS=${PET_MAX_RESTARTS:-100}
-# After SIGTERM: the step, an evaluation if one is due, and the checkpoint.
+# After SIGTERM: the step and the checkpoint; an evaluation is left to the next start.
 export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-110}
 # Schedulers send the last three when time is nearly up. Unhandled, they would end the launcher alone.
 signals=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2,SIGXCPU

@@ -13,7 +13,6 @@ Nothing is ever unpickled.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ from .runs.run_directory import LANES_FILE, await_visible
 from .trainer import Trainer
 
 log = logging.getLogger(__name__)
-
-_MOST_RETURNS = 3  # to the same checkpoint, after spikes of the loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +73,6 @@ class Checkpoints(CheckpointStore):
         self.corpus_fingerprint, self.tokenizer = corpus_fingerprint, tokenizer
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
-        self._returns: Counter[int] = Counter()  # by step
 
     def __enter__(self) -> "Checkpoints":
         self._thread = ThreadPoolExecutor(1, "checkpoint")
@@ -158,37 +154,6 @@ class Checkpoints(CheckpointStore):
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
 
-    def go_back(self, trainer: Trainer, row_step: int) -> int:
-        """After a row with a spike, restore the newest checkpoint before it; skip windows since.
-
-        row_step: the step at which the row before ended. Returns how many windows; 0 without a
-        checkpoint, or unless train.on_spike is rollback. A checkpoint within the row is taken only
-        where there is no older one. The best score stays: its model is still there. All ranks call
-        it together. Raises Diverged, on every rank, if the loss spikes again and again after the
-        same checkpoint.
-        """
-        if trainer.on_spike != "rollback":
-            return 0
-        self.wait()
-        window, best = trainer.window, trainer.progress.best_bits_per_character
-        if not self.restore(trainer, at_most=row_step):
-            return 0
-        step = trainer.progress.step
-        run_on_main(
-            trainer.world, lambda: self.remove_after(step)
-        )  # else a resume would begin there
-        trainer.progress.best_bits_per_character = best
-        trainer.begin_line()
-        if trainer.progress.step > row_step:  # its sums may have the spike
-            trainer.begin_row()
-        self._returns[trainer.progress.step] += 1
-        if self._returns[trainer.progress.step] > _MOST_RETURNS:
-            raise trainer.diverged(f"the loss has spiked {_MOST_RETURNS + 1} times", "after")
-        skipped = window - trainer.window
-        trainer.progress.skipped_windows += skipped
-        trainer.progress.open_row = None  # it was written since
-        return skipped
-
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         states = trainer.exchange.states
         return {
@@ -221,14 +186,14 @@ class Checkpoints(CheckpointStore):
             )
         return content, path
 
-    def restore(self, trainer: Trainer, at_most: int | None = None) -> bool:
-        """Load the newest checkpoint into the trainer, on every rank; at_most: see `newest_step`.
+    def restore(self, trainer: Trainer) -> bool:
+        """Load the newest checkpoint into the trainer, on every rank.
 
         Returns False, and loads nothing, if the run ended before its first checkpoint: it then
         starts over. Raises InputError, on every rank, if a part of the checkpoint does not fit the
         model or the config.
         """
-        step = int(run_on_main(trainer.world, lambda: newest_step(self.folder, at_most)))
+        step = int(run_on_main(trainer.world, lambda: newest_step(self.folder)))
         if not step:
             return False
         from .restoring import check_fits, restore_trainer  # only for runs that continue
@@ -236,11 +201,12 @@ class Checkpoints(CheckpointStore):
 
         folder = step_folder(self.folder, step)
         await_visible(folder)
+        with advice_if_damaged(folder):
+            run_on_main(trainer.world, lambda: self.check_newest(folder))
         content, path = self._describe_of_corpus(folder)
         check_fits(trainer, folder, content, path)
         with advice_if_damaged(folder):
             restore_trainer(trainer, folder, content, path)
-            run_on_main(trainer.world, lambda: self.check_newest(folder))
         return True
 
 

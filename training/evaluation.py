@@ -64,16 +64,13 @@ def evaluate_split(
     """
     from model.inference.features import read  # only once there is something to score
 
-    split.check()
     own = cut_strips(split, lanes)[world.rank :: world.size]
     together = WaitingTogether(world, is_time_up)
 
-    def advance(tokens: int) -> None:
-        split.check()
-        together.working()
-
     with sums_in_fp32():
-        reading = read(model, own, bits=True, batch_size=lanes, advance=advance)
+        reading = read(
+            model, own, bits=True, batch_size=lanes, advance=lambda tokens: together.working()
+        )
         bits = math.fsum(() if reading.bits is None else reading.bits.tolist())
     together.finished()
     characters = sum(split.tokenizer.count_bytes(piece) for piece in own)

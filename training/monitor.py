@@ -143,26 +143,12 @@ class MetricRows:
 
     @property
     def _evaluates(self) -> bool:
-        progress = self.trainer.progress
-        return self.plan.is_due(self.plan.evaluate, progress.step, progress.skipped_windows)
-
-    def goes_back(self, row: dict[str, Any]) -> bool:
-        """After a spike, go back to the newest checkpoint if train.on_spike says so.
-
-        Returns whether the training goes on from there; the closed row is then not written.
-        """
-        if "spike_bits" not in row:
-            return False
-        if not (skipped := self.checkpoints.go_back(self.trainer, self.log.last_step)):
-            return False
-        self.meter.prefetcher.extend(skipped)
-        self.log.go_back(self.trainer.progress.step, row)
-        return True
+        return self.plan.is_due(self.plan.evaluate, self.trainer.progress.step)
 
     def write(self, row: dict[str, Any]) -> bool:
         """Complete and write a row that the trainer has closed; return whether there was time."""
         progress = self.trainer.progress
-        row["epochs"] = self.plan.clock.epochs(progress.step, progress.skipped_windows)
+        row["epochs"] = self.plan.clock.epochs(progress.step)
         row |= self.meter.close_row()
         if self._evaluates:
             progress.open_row = row

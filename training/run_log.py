@@ -91,42 +91,23 @@ class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
-    `last_step` is that of the last row.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
     def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
-        self.enabled, self._run, self._steps, self._world = world.is_main, run, steps, world
-        self._open(first_step)
-
-    def _open(self, first_step: int) -> None:
-        metrics = self._run.metrics
-        # Of the rows, on every rank.
-        self.last_step = int(run_on_main(self._world, lambda: keep_rows(metrics, first_step)))
+        self.enabled = world.is_main
+        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
             return
-        self._rows = RowWriter(metrics)
-        self.board = Board(self._run.tensorboard, first_step)
-        self._lines = ProgressLines(first_step, self._steps)
+        self._rows = RowWriter(run.metrics)
+        self.board = Board(run.tensorboard, first_step)
+        self._lines = ProgressLines(first_step, steps)
 
     def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._close()
-
-    def go_back(self, step: int, row: Mapping[str, Any]) -> None:
-        """Drop the rows after a step, from which the run continues; row: the spike's."""
-        print_main(
-            self._world,
-            f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char is a "
-            f"spike of {row['spike_bits']:.2f}: back to step {step:,}, and past its windows",
-        )
-        self._close()
-        self._open(step)
-
-    def _close(self) -> None:
         if self.enabled:
             self._lines.close()
             self.board.close()
@@ -143,7 +124,6 @@ class RunLog:
 
     def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
         """Write a row, and print its line, which covers the steps since the previous line."""
-        self.last_step = row["step"]
         if not self.enabled:
             return
         self._rows.write(row)

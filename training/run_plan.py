@@ -24,7 +24,7 @@ class _Section(Protocol):
 class RunPlan:
     """The length of a run, and the steps after which it evaluates and saves.
 
-        plan = config.plan(TextClock(windows))
+        plan = config.plan(TextClock(lanes.windows))
         plan.clock.epochs(plan.last_step)  # how often the run reads its text
 
     Training, console, resume and planner ask this class alone. Warm-up, hold and cooldown are
@@ -42,10 +42,10 @@ class RunPlan:
         """The step at which the run ends: after its cooldown, if it has one."""
         return self.steps if self.cooldown is None else self.cooldown.stop
 
-    def is_due(self, section: _Section, step: int, skipped_windows: int = 0) -> bool:
+    def is_due(self, section: _Section, step: int) -> bool:
         """Return whether an interval of a section ends with a step, or the run does."""
-        before, now = (self._intervals(section, s, skipped_windows) for s in (step - 1, step))
-        return now > before or step == self.last_step
+        ended = self._intervals(section, step) > self._intervals(section, step - 1)
+        return ended or step == self.last_step
 
     def has_saved(self, step: int) -> bool:
         """Return whether a run that reached a step has a whole checkpoint.
@@ -59,7 +59,7 @@ class RunPlan:
         """Return how often something is due in the whole run."""
         return min(self._intervals(section, self.last_step - 1) + 1, self.last_step)
 
-    def _intervals(self, section: _Section, step: int, skipped_windows: int = 0) -> int:
+    def _intervals(self, section: _Section, step: int) -> int:
         if section.every_characters is None:
             return step // (section.every_steps or section.DEFAULT_STEPS)
-        return int(self.clock.characters(step, skipped_windows) / section.every_characters)
+        return int(self.clock.characters(step) / section.every_characters)

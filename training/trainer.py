@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from mlstm_sentiment.bounds import (
     Bound,
+    Closed,
     Fraction,
     NonNegativeInt,
     check_bounds,
@@ -28,8 +29,9 @@ from model.state import DTYPES, IGNORED, State
 from .judgement import RECENT_ROWS, spike_bits
 from .optimizers.optim import MOST_STEPS, OptimConfig, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
-from .parallel.distributed import LaneSplit, TrainingDevice, World
+from .parallel.distributed import TrainingDevice, World
 from .parallel.exchange import Exchange, ParallelConfig, gradients_of
+from .parallel.shares import rebalanced_shares
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,
@@ -62,6 +64,8 @@ def draw_dropout_mask(
 class TrainConfig:
     """How long the model is trained, and in which precision."""
 
+    CLOSED: ClassVar = {"on_spike": Closed("94c10db0", "report")}
+
     steps: Annotated[int, Bound(min=1, max=MOST_STEPS)] | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
     epochs: Annotated[float, Bound(above=0, max=MOST_STEPS)] | None = None
@@ -76,9 +80,6 @@ class TrainConfig:
     wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
-    on_spike: Literal["report", "rollback"] = "report"
-    """After a spike of the training loss: report it in the row of metrics, or also go back to the
-    newest checkpoint and skip the windows since."""
     dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""
@@ -102,13 +103,14 @@ class TrainConfig:
 
 @dataclass
 class PretrainingProgress(Progress):
-    """The progress of a pretraining; its step and skipped windows are its place in the data."""
+    """The progress of a pretraining; its step is its place in the data."""
+
+    CLOSED: ClassVar = {"skipped_windows": Closed("94c10db0", 0)}
 
     characters: NonNegativeInt = 0  # bytes of text trained so far, over all ranks
     best_bits_per_character: float | None = None  # on valid
     row_characters: NonNegativeInt = 0  # the same, since the last row of metrics
     began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
-    skipped_windows: NonNegativeInt = 0  # after spikes of the loss
     recent_bits: list[float] = field(default_factory=list)  # per character, of the last rows
     open_row: dict[str, Any] | None = None  # of metrics, at this step, which lacks its evaluation
 
@@ -117,7 +119,7 @@ class PretrainingProgress(Progress):
         if isinstance(content, dict):
             # Older checkpoints do not have these.
             nothing = dict.fromkeys(("began_from", "open_row"))
-            content = {**nothing, "skipped_windows": 0, "recent_bits": [], **content}
+            content = {**nothing, "recent_bits": [], **content}
         return super().from_json(content, step, path)
 
 
@@ -170,7 +172,7 @@ class Trainer:
     ):
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
-        self.dropout, self.seed, self.on_spike = train.dropout, seed, train.on_spike
+        self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
         # The learning rate of each step, by the number of lanes that a gradient averages.
@@ -204,8 +206,7 @@ class Trainer:
     @property
     def window(self) -> int:
         """The next window to train on, counted from the start of the run."""
-        progress = self.progress
-        return progress.step * self.parallel.windows_per_step + progress.skipped_windows
+        return self.progress.step * self.parallel.windows_per_step
 
     @property
     def saved_settings(self) -> dict[str, object]:
@@ -215,6 +216,8 @@ class Trainer:
     @sums_in_fp32()
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
+
+        But for the loss scaler of fp16: with sgd, muon and lamb it asks the device for an overflow.
 
         If only a fraction of a window is text, as at the end of an epoch, the schedule's rate is
         multiplied by that fraction, just as optim.lr's default, below its cap, is proportional to
@@ -379,23 +382,13 @@ class Trainer:
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
         nats, characters = self._sum_over_ranks(self.line_nats), max(self.line_characters, 1)
-        self.begin_line()
+        self.line_nats.zero_()
+        self.line_characters = 0
         return {
             "step": self.progress.step,
             "train_bits_per_character": nats / characters / math.log(2),
             "learning_rate": self.schedule.rate(self.progress.step - 1),
         }
-
-    def begin_line(self) -> None:
-        """Forget the losses since the last line on the console."""
-        self.line_nats.zero_()
-        self.line_characters = 0
-
-    def begin_row(self) -> None:
-        """Forget the losses since the last row of metrics; the next row begins at this step."""
-        self.progress.row_characters = 0
-        self.nats.zero_()
-        self.overflows.zero_()
 
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
@@ -417,8 +410,6 @@ class Trainer:
         progress.recent_bits = [*progress.recent_bits, bits][-RECENT_ROWS:]
         if spike is not None:
             row["spike_bits"] = spike
-        if progress.skipped_windows:
-            row["skipped_windows"] = progress.skipped_windows
         norm = self.gradient_norm
         if norm is None:  # computed only once per row, it costs next to nothing
             norm = torch.nn.utils.get_total_norm(gradients_of(self.model.parameters()))
@@ -427,7 +418,9 @@ class Trainer:
         if self.scaler.is_enabled():
             row["loss_scale"] = self.scaler.get_scale()
             row["overflows"] = int(self.overflows)
-        self.begin_row()
+        progress.row_characters = 0
+        self.nats.zero_()
+        self.overflows.zero_()
         return row
 
     def load_lanes(self, state: State, first: int = 0) -> None:
@@ -443,19 +436,23 @@ class Trainer:
         )
 
     def balance(self, speeds: Sequence[float]) -> bool:
-        """Divide the lanes again if that saves enough time; return whether it did.
+        """Divide the lanes by measured shares if that saves enough time; return whether it did.
 
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
-        split = self.world.lane_split.rebalanced(speeds, self.lanes) if speeds else None
-        if split is not None:
-            self.split_lanes(split)
-        return split is not None
+        if self.parallel.shares != "measured" or not speeds:
+            return False
+        slices = [self.world.slice_of(rank, self.lanes) for rank in range(self.world.size)]
+        counts = [own.stop - own.start for own in slices]
+        shares = rebalanced_shares(speeds, counts, self.lanes)
+        if shares is not None:
+            self.divide_lanes(shares)
+        return shares is not None
 
-    def split_lanes(self, split: LaneSplit) -> None:
+    def divide_lanes(self, shares: tuple[float, ...]) -> None:
         """Divide the lanes again; their states move with them. All ranks call it together."""
         state = self.all_lanes()
-        self.world = replace(self.world, lane_split=split)
+        self.world = replace(self.world, shares=shares)
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:

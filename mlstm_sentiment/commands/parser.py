@@ -261,8 +261,7 @@ class _Place:
             details["action"] = _Extend
             if self.default == ():
                 details["nargs"] = "+" if takes_words else 1
-        if not takes_none:  # else it overrides a config, as a script may whose caller does, too
-            details.setdefault("action", _Once)
+        details.setdefault("action", _Once)
         if required:
             details["required"] = True
         section = parser.section(self.section, self.about)

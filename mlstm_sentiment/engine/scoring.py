@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..errors import InputError
-from ..text.split import Split, shard_bounds
+from ..text.split import Split, span_bounds
 from .interface import TextModel
 
 _Reset = Literal["strip", "review"]
@@ -68,17 +68,12 @@ def _split_costs(
     advance: Callable[[float], object],
 ) -> tuple[np.ndarray, int]:
     """Return the bits of every token of a split, float32 [n], and how many zero states it took."""
-    split.check()
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     # The text before a strip is processed, too: scaled to the split.
     scale = len(split.tokens) / max(sum(map(len, sequences)), 1)
-
-    def report(tokens: int) -> None:
-        split.check()
-        advance(scale * tokens)
-
-    costs = model.read(sequences, (), bits=True, advance=report).token_bits
+    reading = model.read(sequences, (), bits=True, advance=lambda tokens: advance(scale * tokens))
+    costs = reading.token_bits
     assert costs is not None
     skipped = firsts - starts
     scored = [cost[skip:] for cost, skip in zip(costs, skipped, strict=True)]
@@ -92,7 +87,7 @@ def _pieces(
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)
     strips = lanes or min(max(1, size // _SHORTEST_STRIP), _MAX_STRIPS)
-    bounds = shard_bounds(split, min(strips, split.reviews))
+    bounds = span_bounds(split, min(strips, split.reviews))
     is_short = lanes is None and size < _MAX_STRIPS * _STRIP_TOKENS
     starts = np.maximum(bounds[:-1] - _WARM_UP, 0) if is_short else bounds[:-1]
     return starts, bounds[:-1], bounds[1:]

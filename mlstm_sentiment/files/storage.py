@@ -25,7 +25,7 @@ from typing import Any, Literal
 import filelock
 import numpy as np
 
-from ..errors import InputError, NewerFormat, TryAgain, brief
+from ..errors import InputError, OtherVersion, TryAgain, brief
 from .writer import (
     PARTIAL,
     RECORDS,
@@ -250,12 +250,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
-    """Raise InputError for a file without a format version, NewerFormat for a newer one."""
+    """Raise InputError for a file without a format version, OtherVersion for a newer one."""
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"{path}: has no format_version; was it written by this project?")
     if version > supported:
-        raise NewerFormat(
+        raise OtherVersion(
             f"{path}: format_version {version} is newer than {supported}, the newest this "
             "version reads; update the project"
         )

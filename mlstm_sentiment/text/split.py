@@ -1,6 +1,6 @@
 """Many texts for a model: reviews joined end to end, and ragged batches without padding."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,10 +12,6 @@ from .profiles import TextProfile
 from .tokenizer import BYTES, Tokenizer
 
 
-def _check_nothing() -> None:
-    """Check arrays that are in memory."""
-
-
 @dataclass(frozen=True)
 class Split:
     """The tokens of many reviews, end to end."""
@@ -23,11 +19,6 @@ class Split:
     tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
     offsets: np.ndarray  # int64 [reviews + 1], the first token of each review, then n
     tokenizer: Tokenizer = BYTES
-    check: Callable[[], None] = _check_nothing
-    """Raises InputError if the files that the arrays are mapped from have shrunk.
-
-    A read beyond the end of a mapped file ends the process silently (SIGBUS). So a long
-    reading calls this before each window."""
 
     @property
     def reviews(self) -> int:
@@ -40,15 +31,15 @@ def encode_split(texts: Iterable[str], profile: TextProfile, tokenizer: Tokenize
     return Split(np.concatenate([np.empty(0, tokenizer.dtype), *encoded]), offsets, tokenizer)
 
 
-def shard_bounds(split: Split, shards: int) -> np.ndarray:
-    """Cut a split into equal spans at review starts; return their int64 [shards + 1] bounds."""
-    if split.reviews < shards:
+def span_bounds(split: Split, spans: int) -> np.ndarray:
+    """Cut a split into equal spans at review starts; return their int64 [spans + 1] bounds."""
+    if split.reviews < spans:
         raise InputError(
-            f"the split has {split.reviews} reviews, too few for {shards} shards (data.lanes, "
-            "data.shards); give fewer lanes or more reviews"
+            f"the split has {split.reviews} reviews, too few for {spans} lanes; give fewer "
+            "(data.lanes), or more reviews"
         )
     offsets = np.asarray(split.offsets)
-    starts = np.searchsorted(offsets, np.linspace(0, len(split.tokens), shards + 1))
+    starts = np.searchsorted(offsets, np.linspace(0, len(split.tokens), spans + 1))
     bounds = offsets[_spread(starts, split.reviews)]
     if (np.diff(bounds) < 2).all():
         raise InputError(f"the split has only {len(split.tokens)} tokens; give more reviews")
@@ -64,7 +55,7 @@ def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
 
 def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
     """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
-    bounds = shard_bounds(split, min(strips, split.reviews))
+    bounds = span_bounds(split, min(strips, split.reviews))
     return [split.tokens[a:b] for a, b in pairwise(bounds)]
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files import tensors as files
 from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from mlstm_sentiment.files.tokenizers import save_tokenizer
 from mlstm_sentiment.files.writer import write_atomically, write_failed, write_json
@@ -46,10 +47,8 @@ def _save(tensors: dict[str, Tensor], path: Path) -> None:
 def check_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
     """Raise InputError for the first tensor with a value that is NaN or infinite in fp32."""
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
-            raise InputError(
-                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
-            )
+        if tensor.is_floating_point():
+            files.check_finite(source, {name: tensor.detach().float().cpu().numpy()})
 
 
 def save_model(

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,7 +37,7 @@ CORPUS = Corpus(
 
 def clock_of(steps):
     """A clock whose epochs have so many steps."""
-    return TextClock(SimpleNamespace(windows_of=lambda number: steps))
+    return TextClock(steps)
 
 
 @pytest.fixture(autouse=True)
@@ -76,23 +75,6 @@ def add_checkpoint(folder, step):
     checkpoint.mkdir(parents=True)
     content = {"format_version": 1, "corpus": CORPUS.fingerprint, "progress": {"step": step}}
     write_json(checkpoint / TRAINING_FILE, content, "part of a folder")
-
-
-@pytest.mark.parametrize(
-    ("shards", "warning"),
-    [("11", "only 1 of them has"), ("13", "only 3 of them have"), ("10", ""), ("4", "")],
-)
-def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_reported(
-    shards, warning, tmp_path, caplog
-):
-    words = ("--data.lanes", "5", "--data.shards", shards)
-    resolved(tmp_path / "run", *words, world=replace(ALONE, rank=1))
-    assert not caplog.text  # the main rank reports it
-    resolved(tmp_path / "other", *words)
-    assert (warning in caplog.text) if warning else not caplog.text
-    if warning:
-        assert f"data.shards is {shards}, not a multiple of the 5 lanes" in caplog.text
-        assert "10 or 15" in caplog.text
 
 
 def test_a_run_whose_folder_was_moved_ends_and_does_not_create_it_again(folder, tmp_path):

@@ -18,6 +18,7 @@ from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.runs.run_directory import save_toml
+from training.trainer import PretrainingProgress
 
 
 @pytest.fixture
@@ -65,6 +66,14 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     assert load_config(path) == config
 
 
+def test_a_closed_key_is_dropped_where_it_had_no_effect(path):
+    path.write_text('[train]\non_spike = "report"')
+    assert load_config(path) == RunConfig()
+    progress = PretrainingProgress(step=3)
+    saved = progress.as_json() | {"skipped_windows": 0}
+    assert PretrainingProgress.from_json(saved, 3, path) == progress
+
+
 SAVED_UNDER_ASCII = """
 from pathlib import Path
 from configs.options import *
@@ -93,6 +102,14 @@ def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
     ("text", "message"),
     [
         ("[model]\nhiden_size = 3", r"unknown key model.hiden_size; did you mean hidden_size\?"),
+        (
+            "[data]\nshards = 130",
+            r"data\.shards is 130, but this key is closed; revision \w+ has it",
+        ),
+        (
+            '[train]\non_spike = "rollback"',
+            r"train\.on_spike is 'rollback', but this key is closed",
+        ),
         ("[modle]\n", r"unknown key modle; did you mean model\?"),
         ("[model]\nhidden-size = 3\nhidden_size = 5", "model.hidden_size is given twice"),
         ("[model]\nhidden_size = 1.5", r"model.hidden_size is 1.5; it must be a whole number"),
@@ -166,6 +183,8 @@ def test_the_command_line_overrides_the_file_and_reads_every_kind_of_value(path)
         ),
         (["--model.weight-norm", "yes"], "--model.weight-norm: 'yes' is not True or False"),
         (["words"], "unknown: words"),
+        (["--seed", "1", "--seed=2"], "argument --seed: given twice; give it once"),
+        (["--train.steps=1", "--train.steps", "2"], "argument --train.steps: given twice"),
     ],
 )
 def test_command_line_mistakes_are_one_line(arguments, said):

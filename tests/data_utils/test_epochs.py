@@ -13,7 +13,7 @@ from data_utils import lanes as epochs
 from data_utils.lanes import (
     MOST_BYTES,
     DataConfig,
-    Epochs,
+    Lanes,
     TextClock,
     balanced,
     lanes_of,
@@ -32,9 +32,8 @@ def make_split():
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
 
-def make_epochs(own=slice(None), seed=0, shards=None, shuffle="even"):
-    config = DataConfig(window=7, shuffle=shuffle, shards=shards)
-    return lanes_of(make_split(), config, 4, seed, own)
+def make_epochs(own=slice(None), seed=0):
+    return lanes_of(make_split(), DataConfig(window=7, shuffle="even"), 4, seed, own)
 
 
 def reviews_of(window):
@@ -43,27 +42,24 @@ def reviews_of(window):
     return Counter(int(s) for row, length in rows for s in row[1 : length + 1])
 
 
-def check_complete(read, shards):
-    """Every token is predicted once, but for the first of each shard."""
+def check_complete(read, lanes):
+    """Every token is predicted once, but for the first of each lane."""
     missing = Counter(dict(enumerate(SIZES)))
     missing.subtract(read)
-    assert sorted(missing.values()) == [0] * (len(SIZES) - shards) + [1] * shards
+    assert sorted(missing.values()) == [0] * (len(SIZES) - lanes) + [1] * lanes
 
 
 def windows_by_epoch(epochs, count):
-    windows = {}
-    for index in itertools.count():
-        window = epochs[index]
-        if epochs.number == count:
-            return [windows[number] for number in range(count)]
-        windows.setdefault(epochs.number, []).append(window)
+    each = range(epochs.windows)
+    return [
+        [epochs[number * epochs.windows + within] for within in each] for number in range(count)
+    ]
 
 
-@pytest.mark.parametrize("shards", [4, 9])
-def test_every_epoch_reads_all_in_another_order(shards):
-    epochs = windows_by_epoch(make_epochs(shards=shards), 4)
+def test_every_epoch_reads_all_in_another_order():
+    epochs = windows_by_epoch(make_epochs(), 4)
     for windows in epochs:
-        check_complete(sum((reviews_of(window) for window in windows), Counter()), shards)
+        check_complete(sum((reviews_of(window) for window in windows), Counter()), 4)
     orders = {b"".join(window.tokens.tobytes() for window in part) for part in epochs}
     assert len(orders) == 4
 
@@ -79,8 +75,7 @@ def test_a_token_weighs_the_same_in_every_window():
 
 def test_what_a_window_holds_follows_from_its_index():
     whole = make_epochs()
-    windows = [whole[index] for index in range(sum(map(whole.windows_of, range(4))))]
-    assert whole.number >= 2
+    windows = [whole[index] for index in range(4 * whole.windows)]
     for index in (len(windows) - 1, 0, len(windows) // 2):
         anew = make_epochs()
         parts = (slice(0, 1), slice(1, 4))
@@ -106,34 +101,38 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     monkeypatch.setattr(epochs, "COPIED_AT_ONCE", 100)
     tracemalloc.start()
     try:
-        reading = Epochs(split, DataConfig(window=5000), 4, 0, slice(None))
+        reading = Lanes(split, lanes=4, window=5000, shuffles_reviews=True)
         for number in range(4):
-            reading[first_window(reading, number)]
+            reading[number * reading.windows]
         _, peak = tracemalloc.get_traced_memory()
         assert len(copies) == 4
         copies.clear()
-        resumed = Epochs(split, DataConfig(window=5000), 4, 0, slice(None))
-        resumed[first_window(resumed, 3)]
+        resumed = Lanes(split, lanes=4, window=5000, shuffles_reviews=True)
+        resumed[3 * resumed.windows]
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * tokens.nbytes
     assert len(copies) == 1  # a resume lays only the epoch in which it continues
 
 
-def lanes_of_epoch(number, **settings):
-    """Return the lanes of an epoch, which hold the copy that it reads."""
-    epochs = make_epochs(**settings)
-    epochs[first_window(epochs, number)]
-    return epochs.lanes
+def texts_of_epoch(number, **settings):
+    """Return the tokens that each lane reads in an epoch, one after another."""
+    windows = windows_by_epoch(make_epochs(**settings), number + 1)[number]
+    rows = [zip(window.tokens, window.lengths, strict=True) for window in windows]
+    lanes = [
+        [row[min(number, 1) : length + 1] for number, (row, length) in enumerate(lane)]
+        for lane in zip(*rows, strict=True)
+    ]
+    return [np.concatenate(parts) for parts in lanes]
 
 
 def test_reviews_stay_whole_and_the_seed_decides():
     drawn = ((0, 1), (0, 1), (0, 2), (1, 1))
-    epochs = [lanes_of_epoch(number, seed=seed) for seed, number in drawn]
+    epochs = [texts_of_epoch(number, seed=seed) for seed, number in drawn]
     for lanes in epochs:
-        texts = [len(list(text)) for _, text in itertools.groupby(lanes.tokens.tolist())]
+        texts = [len(list(text)) for lane in lanes for _, text in itertools.groupby(lane.tolist())]
         assert sorted(texts) == sorted(SIZES)
-    contents = [lanes.tokens.tobytes() for lanes in epochs]
+    contents = [np.concatenate(lanes).tobytes() for lanes in epochs]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
 
@@ -143,17 +142,17 @@ def test_balanced_lanes_end_together_and_each_keeps_the_order_of_the_file_in_its
     for windows in windows_by_epoch(make_epochs(), 2):
         active = [(window.lengths > 0).sum() for window in windows]
         assert active[:-1] == [4] * (len(active) - 1)
-    tokens, bounds = lanes_of_epoch(0).tokens, lanes_of_epoch(0).bounds
-    for begin, end in itertools.pairwise(bounds):
-        assert (np.diff(tokens[begin:end].astype(int)) >= 0).all()
-    assert lanes_of_epoch(0, seed=1).tokens.tobytes() == tokens.tobytes()
+    lanes = texts_of_epoch(0)
+    for lane in lanes:
+        assert (np.diff(lane.astype(int)) >= 0).all()
+    for lane, other in zip(lanes, texts_of_epoch(0, seed=1), strict=True):
+        np.testing.assert_array_equal(lane, other)
 
 
 @settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 60), min_size=6, max_size=30),
     st.integers(1, 6),
-    st.integers(0, 3),
     st.integers(1, 20),
     st.sampled_from(["even", "shards"]),
     st.integers(1, 4),
@@ -161,14 +160,14 @@ def test_balanced_lanes_end_together_and_each_keeps_the_order_of_the_file_in_its
     st.data(),
 )
 def test_epochs_of_a_run_read_the_whole_text_as_often(
-    sizes, lanes, extra, window, shuffle, count, windows_per_step, data
+    sizes, lanes, window, shuffle, count, windows_per_step, data
 ):
     """An epoch is the whole text, once, whatever the ranks and wherever the run is resumed."""
     split = Split(np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes), np.cumsum([0, *sizes]))
-    shards = lanes + extra
-    config = DataConfig(window=window, shuffle=shuffle, shards=shards)
+    config = DataConfig(window=window, shuffle=shuffle)
     try:
-        clock = TextClock(lanes_of(split, config, lanes, 3, slice(None)), windows_per_step)
+        windows = lanes_of(split, config, lanes, 3, slice(None)).windows
+        clock = TextClock(windows, windows_per_step)
     except InputError:  # too few reviews or tokens
         reject()
     steps = clock.steps(count)
@@ -180,8 +179,8 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
             windows = lanes_of(split, config, lanes, 3, own)  # as another process would
             for index in part:
                 read += reviews_of(windows[index])
-    # The first token of a shard is not predicted.
-    assert count * (split.offsets[-1] - shards) <= read.total()
+    # The first token of a lane is not predicted.
+    assert count * (split.offsets[-1] - lanes) <= read.total()
     assert read.total() <= count * split.offsets[-1] + (windows_per_step - 1) * lanes * window
     for review, size in enumerate(sizes):
         assert read[review] >= count * (size - 1)
@@ -190,18 +189,10 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     assert clock.steps(count - 0.5) <= steps
 
 
-def test_epochs_are_planned_once_and_many_are_estimated(monkeypatch):
-    planned, assign = [], epochs.balanced
-    monkeypatch.setattr(
-        epochs, "balanced", lambda costs, shards: planned.append(1) or assign(costs, shards)
-    )
-    clock = TextClock(make_epochs())
-    assert clock.epochs(clock.steps(900)) == 900
-    assert len(planned) == 1
-    clock = TextClock(make_epochs(shuffle="shards", shards=9))
-    per_epoch = clock.windows.windows_of(0)
-    assert clock.steps(1e6) == pytest.approx(1e6 * per_epoch, rel=0.05)
-    assert clock.epochs(clock.steps(1e6)) == pytest.approx(1e6, rel=0.01)
+def test_steps_and_epochs_are_inverse_however_many():
+    clock = TextClock(make_epochs().windows)
+    for count in (900, 10**6):
+        assert clock.epochs(clock.steps(count)) == count
     assert clock.steps(1e-9) == 1
     assert clock.epochs(0) == 0
 
@@ -211,20 +202,15 @@ def test_epochs_are_planned_once_and_many_are_estimated(monkeypatch):
         lambda costs: st.tuples(st.just(costs), st.integers(1, len(costs)))
     )
 )
-def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(drawn):
-    costs, shards = np.array(drawn[0]), drawn[1]
-    shard_of = balanced(costs, shards)
-    assert set(shard_of) == set(range(shards))
-    one_by_one = [0] * shards
+def test_every_lane_has_an_item_and_sums_are_those_of_assigning_one_by_one(drawn):
+    costs, lanes = np.array(drawn[0]), drawn[1]
+    lane_of = balanced(costs, lanes)
+    assert set(lane_of) == set(range(lanes))
+    one_by_one = [0] * lanes
     for cost in sorted(drawn[0], reverse=True):
         one_by_one[one_by_one.index(min(one_by_one))] += cost
-    sums = np.bincount(shard_of, weights=costs, minlength=shards)
+    sums = np.bincount(lane_of, weights=costs, minlength=lanes)
     assert sorted(sums) == sorted(one_by_one)
-
-
-def first_window(lanes, number):
-    """Return where an epoch begins, among the windows of all epochs."""
-    return sum(map(lanes.windows_of, range(number)))
 
 
 def test_auto_depends_on_the_size_of_the_split():

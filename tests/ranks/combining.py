@@ -6,6 +6,7 @@ float64 over the ranks; what an overflow in one rank does; whether a resume is e
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,6 @@ from training.checkpoint import Checkpoints
 from training.parallel.batch import as_batch
 from training.parallel.distributed import launched
 from training.parallel.exchange import ParallelConfig
-from training.parallel.shares import with_shares
 from training.runs.checkpoint_store import flatten_optimizers
 
 LANES, STEPS = 8, 3
@@ -88,7 +88,7 @@ def weights_of(trainer):
 
 def expected(world, shares, optim, windows_per_step):
     """Return the weights after the steps, of a process per rank and a tree over what they did."""
-    lanes = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
+    lanes = [replace(world, shares=shares).slice_of(rank, LANES) for rank in range(world.size)]
     trainers = [
         make(ALONE, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
         for own in lanes
@@ -109,10 +109,10 @@ def expected(world, shares, optim, windows_per_step):
     return weights_of(trainers[0])
 
 
-def train(world, *, optim, shares="even", **parallel):
+def train(world, *, optim, shares=(), **parallel):
     """Return what rank 0 prints of a way to train."""
-    shares = shares if shares == "even" else shares[: world.size]
-    trainer = make(with_shares(world, shares), LANES, optim=optim, combine="adasum", **parallel)
+    shares = shares[: world.size]
+    trainer = make(replace(world, shares=shares), LANES, optim=optim, combine="adasum", **parallel)
     start = weights_of(trainer)
     take_steps(trainer, trainer.own, STEPS)
     oracle = expected(world, shares, optim, parallel.get("windows_per_step", 1))

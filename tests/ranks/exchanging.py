@@ -9,6 +9,7 @@ import json
 import sys
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -20,7 +21,6 @@ from tests.support.trainers import ALONE, CPU, make_trainer, uneven_window
 from training.parallel.batch import as_batch
 from training.parallel.distributed import launched
 from training.parallel.exchange import ParallelConfig
-from training.parallel.shares import Shares, with_shares
 
 LANES = 8
 SMALL_BUCKETS = 0.002  # MB: several for this model
@@ -53,14 +53,13 @@ WAYS = {
 
 def new_trainer(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
     """Return a trainer that is about to take its first step."""
-    shares = parallel.get("shares", "even")
     return make_trainer(
         precision,
         LANES,
         model=build_model(
             ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]
         ),
-        world=with_shares(world, shares if shares == "even" else shares[: world.size]),
+        world=replace(world, shares=parallel.get("shares", ())[: world.size]),
         parallel=ParallelConfig(**parallel),
         name="sgd",
         lr=1e-12,
@@ -79,7 +78,7 @@ def trained(world, *, exchanges=1, rebalanced=None, **way):
     for _ in range(exchanges):
         take_step(trainer)
         if rebalanced:
-            trainer.split_lanes(Shares(rebalanced[: world.size]))
+            trainer.divide_lanes(rebalanced[: world.size])
     return trainer
 
 

@@ -99,7 +99,7 @@ def test_ranks_on_unlike_hardware_agree_and_say_so(alone, tmp_path):
     probe.write_text("text,label\n" + "good,1\nbad,0\n" * 4)
     settings |= dict.fromkeys(("evaluate.probe_train", "evaluate.probe_val"), probe)
     command = small_run(tmp_path / "run", STEPS, **settings)[1:]
-    elsewhere = ["--evaluate.probe-train", "elsewhere.csv"]
+    elsewhere = ("--evaluate.probe_train", "elsewhere.csv")
     first, second = run_ranks(2, "-m", "tests.ranks.unlike", *command, last=elsewhere)
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
     assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
@@ -120,7 +120,7 @@ def assert_every_rank_refuses(processes, line):
 @pytest.mark.parametrize(("setting", "other"), [("seed", 1), ("train.precision", "fp32")])
 def test_a_rank_with_another_setting_is_named_on_every_rank(tmp_path, setting, other):
     command = small_run(tmp_path / "run", 4, **{"train.precision": "auto"})
-    processes = run_ranks(2, *command, last=[f"--{setting}", other])
+    processes = run_ranks(2, *command, last=(f"--{setting}", other))
     line = f"rank 1 and the main rank do not have the same {setting};"
     assert_every_rank_refuses(processes, line)
     assert not (tmp_path / "run").exists()

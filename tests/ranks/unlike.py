@@ -11,7 +11,7 @@ import sys
 import main
 from configs import command
 from tests.ranks.combining import make, take_steps
-from training.parallel import shares
+from training import trainer
 from training.parallel.distributed import check_same_weights
 
 SECOND = os.environ["RANK"] == "1"
@@ -21,9 +21,9 @@ pretrain = main.pretrain
 def pretrain_and_try_muon(run):
     """Do both in one world: two of them one after the other would need two ports."""
     code, world = pretrain(run), run.world
-    trainer = make(world, 8, optim={"name": "muon", "lr": 1e-2}, precision="bf16")
-    take_steps(trainer, trainer.own, 1)
-    check_same_weights(world, trainer.model)
+    with_muon = make(world, 8, optim={"name": "muon", "lr": 1e-2}, precision="bf16")
+    take_steps(with_muon, with_muon.own, 1)
+    check_same_weights(world, with_muon.model)
     return code
 
 
@@ -37,6 +37,6 @@ if __name__ == "__main__":
     for module in list(sys.modules.values()):
         if hasattr(module, "multiplies_fast"):
             module.multiplies_fast = lambda dtype, device: SECOND
-    shares.rebalanced_shares = rebalanced_shares
+    trainer.rebalanced_shares = rebalanced_shares
     main.pretrain = pretrain_and_try_muon
     command.run(main.main)

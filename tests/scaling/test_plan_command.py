@@ -1,17 +1,14 @@
 """scripts/plan.py as a user runs it."""
 
-import re
 from itertools import chain
 
 import pytest
-import torch
 
 from configs.command import parse
 from configs.options import read_toml
 from experiments.scaling.calibration import calibrate
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import read_json
-from scaling import comparison
 from scaling.hardware import ClusterConfig, NodeConfig
 from scaling.planner import PlanOptions, lines, make_plan
 from tests.scaling.conftest import PIECES
@@ -187,30 +184,6 @@ def test_a_run_is_compared_with_its_plan(tmp_path, run_here):
     )
     assert f"{result['actual_to_planned']:.2f} of the plan of cpu_avx512.toml" in process.stdout
     assert_refused(run_here("scripts/plan.py", "--actual", FIXTURE), "needs the --cluster")
-
-
-@pytest.mark.parametrize(
-    ("processor", "said"),
-    [
-        ("AMD EPYC cpu family 25 model 17", r"of the plan of cpu_avx512\.toml$"),
-        ("Intel(R) Xeon(R) Processor cpu family 6 model 207", r"of the plan of cpu_amx\.toml$"),
-        (
-            "AMD EPYC cpu family 26 model 2",
-            r"^speed not compared .* describes 2 cores of .*; measure",
-        ),
-    ],
-)
-def test_a_run_says_how_fast_it_was_or_why_it_cannot(monkeypatch, processor, said):
-    """Another processor with the same instructions is not compared: Zen 5 is twice as fast."""
-    monkeypatch.setattr(comparison, "processor_name", lambda: processor)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    assert re.search(said, comparison.sentence_about(FIXTURE, ALONE.device))
-
-
-def test_a_gpu_is_compared_with_the_plan_of_its_data_sheet(monkeypatch):
-    monkeypatch.setattr(comparison, "machine_name", lambda device: "NVIDIA H200")
-    said = comparison.sentence_about(FIXTURE, ALONE.device)
-    assert re.search(r"^speed: [\d,]+ characters/s, \d+\.\d\d of the plan of h200\.toml$", said)
 
 
 def test_a_file_of_a_known_gpu_needs_only_its_name_and_number(run_here):

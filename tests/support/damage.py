@@ -1,17 +1,11 @@
 """Hypothesis strategies that damage files as disks, killed processes and people do."""
 
-import json
-
 import torch
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 HEADER = 400  # bytes of a safetensors file that surely say names, dtypes and shapes
 DTYPES = (torch.int8, torch.int64, torch.float16, torch.float64, torch.bool, torch.complex64)
-VALUES = st.one_of(
-    *(st.none(), st.booleans(), st.floats(), st.text(max_size=3), st.integers(-3, 3)),
-    st.sampled_from([2**31, 2**63, 10**400, [], {}, [1], {"a": 1}]),
-)
 
 
 def damaged_bytes(content):
@@ -24,20 +18,6 @@ def damaged_bytes(content):
         st.tuples(places, few).map(lambda c: content[: c[0]] + c[1] + content[c[0] :]),
         st.tuples(places, places).map(lambda c: content[: min(c)] + content[max(c) :]),
     )
-
-
-@st.composite
-def damaged_json(draw, content):
-    """Return the JSON object `content` with a value changed, added or left out, at any depth."""
-    whole = place = json.loads(content)
-    key = draw(st.sampled_from([*place, "new"]))
-    while isinstance(place.get(key), dict) and place[key] and draw(st.booleans()):
-        place = place[key]
-        key = draw(st.sampled_from([*place, "new"]))
-    place[key] = draw(VALUES)
-    if draw(st.booleans()):
-        del place[key]
-    return json.dumps(whole).encode()
 
 
 @st.composite

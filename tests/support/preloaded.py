@@ -15,7 +15,7 @@ NAMES = """
     model.inference.features model.inference.loading model.kernels.amx.mlstm model.kernels.cpp.mlstm
     model.kernels.reference.mlstm model.kernels.torch.mlstm model.layers.mlstm scaling.comparison
     sentencepiece training.checkpoint training.evaluation training.optimizers.muon
-    training.optimizers.overflow training.runs.signals transfer.experiment
+    training.runs.signals transfer.experiment
     transfer.finetuning.experiment transfer.neuron.report transfer.neuron.study transfer.summary
     transfer.task
 """

@@ -153,10 +153,14 @@ def start_anew(*command):
 def run_ranks(count, *command, last=(), cwd=ROOT, timeout=300):
     """Run `python <command>` as so many ranks, forked; return the finished processes.
 
-    last: words that the last rank alone is given, after the others.
+    last: an option that the last rank alone is given, with this value.
     """
     commands = [[*map(str, command)] for _ in range(count)]
-    commands[-1] += map(str, last)
+    if last:
+        option, value = map(str, last)
+        words = commands[-1]
+        place = words.index(option) if option in words else len(words)
+        words[place : place + 2] = [option, value]
     with ThreadPoolExecutor(count) as threads:
         waiting = [
             threads.submit(run_forked, words, cwd, timeout, environment)

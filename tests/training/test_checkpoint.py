@@ -41,30 +41,6 @@ def assert_same_training(one, other):
     return row
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_going_back_keeps_the_best_score_and_forgets_the_losses_of_a_spike(
-    checkpoints, small_split, before
-):
-    """before: whether the checkpoint is from before the row that spiked."""
-    trainer = make_trainer()
-    trainer.on_spike = "rollback"
-    trainer.progress.best_bits_per_character = 5.5
-    saved_by(checkpoints, small_split, trainer, steps=4)
-    carried = float(trainer.nats)
-    trainer.progress.best_bits_per_character = 5.0
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})  # within the row
-    train(trainer, small_split, 1)
-    assert checkpoints.go_back(trainer, row_step=4 if before else 3) == 2
-    assert [path.name for path in checkpoints.complete()] == ["step-00000004"]
-    progress = trainer.progress
-    assert (progress.step, progress.skipped_windows) == (4, 2)
-    assert progress.best_bits_per_character == 5.0
-    assert (float(trainer.line_nats), trainer.line_characters) == (0, 0)
-    assert float(trainer.nats) == (carried if before else 0) < carried + 1
-    assert bool(progress.row_characters) is before
-
-
 CELLS = ("lstm", "gru", "transformer")
 EXACT = [
     *(("fp16", {"name": name}) for name in ("adam", "adamw", "sgd", "muon", "lamb")),

@@ -3,7 +3,6 @@
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -24,7 +23,7 @@ CORPUS = ROOT / "tests/fixtures/v1/corpus"
 def announced(tmp_path, capsys):
     """Return a function that starts a run of the trainer and returns what it prints."""
 
-    clock = TextClock(SimpleNamespace(windows_of=lambda number: 1))
+    clock = TextClock(1)
 
     def read(trainer, corpus=None):
         run = RunConfig(train=TrainConfig(steps=10), optim=trainer.optim)
@@ -38,12 +37,12 @@ def announced(tmp_path, capsys):
 def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown):
     trainer = make_trainer(cooldown=cooldown)
     over = "the run has already taken its last step"
-    trainer.progress.step = trainer.schedule.last_step - 1
+    trainer.progress.step = trainer.schedule.steps - 1
     assert over not in announced(trainer)
     trainer.progress.step += 1
     shown = announced(trainer)
     assert over in shown
-    cooled = f"which began at step {trainer.schedule.last_step - 2}"
+    cooled = f"which began at step {trainer.schedule.steps - 2}"
     assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown), not cooldown)
 
 

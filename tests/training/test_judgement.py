@@ -1,7 +1,6 @@
 """What a run says of itself: against models without training, at spikes, and at its end."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -85,9 +84,7 @@ def test_a_run_that_diverged_though_finite_ends_with_3_and_without_a_model(tmp_p
     assert process.returncode == 3, process.stderr
     verdict = "worse than uniform bytes (8 bits)"
     line = f"no model: the last one is {verdict}; the training has diverged; start again with"
-    *_, speed, last = process.stdout.splitlines()
-    assert last.startswith(f"{line} an optim.lr below 30")
-    assert speed.startswith("speed")  # planned against actual, or why not
+    assert process.stdout.splitlines()[-1].startswith(f"{line} an optim.lr below 30")
     assert not (tmp_path / "model").exists()
     evaluated = [row for row in rows_of(tmp_path) if "valid_bits_per_character" in row]
     assert [row["verdict"] for row in evaluated] == [verdict] * 2
@@ -95,10 +92,11 @@ def test_a_run_that_diverged_though_finite_ends_with_3_and_without_a_model(tmp_p
     assert saved["provenance"]["verdict"] == verdict
 
 
-@pytest.fixture(scope="module")
-def spiky(tmp_path_factory):
+@pytest.fixture
+def spiky(tmp_path):
     """A corpus with noise in the middle of its text."""
-    folder = tmp_path_factory.mktemp("spiky")
+    folder = tmp_path / "spiky"
+    folder.mkdir()
     random = np.random.default_rng(0)
     texts = [review.text for review in synthetic_reviews(400, seed=1)]
     for number in range(200, 240):
@@ -109,41 +107,8 @@ def spiky(tmp_path_factory):
     return folder / "corpus"
 
 
-@pytest.fixture(scope="module")
-def spiked(spiky, tmp_path_factory):
-    """The settings of a run with a spike, a row every four steps, and its rows."""
-    settings = {"data.corpus": spiky, "optim.lr": 0.03, "data.window": 64, "checkpoint.keep": 99}
+def test_a_spike_is_reported_in_its_row_and_its_line(spiky, tmp_path):
+    settings = {"data.corpus": spiky, "optim.lr": 0.03, "data.window": 64}
     settings["evaluate.every_steps"] = 1000  # it judges rows of training
-    folder = tmp_path_factory.mktemp("report") / "run"
-    reported = done(run(*small_run(folder, 120, **settings)))
-    assert "SPIKE: +" in reported.stdout
-    rows = rows_of(folder)
-    assert not any("skipped_windows" in row for row in rows)
-    return settings, rows
-
-
-@pytest.mark.parametrize("within", [False, True])
-def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiked, tmp_path, within):
-    """To a checkpoint before the row that spiked, not to one within it."""
-    settings, rows = spiked
-    first = next(row["step"] for row in rows if "spike_bits" in row)
-    every = 6
-    if within:
-        every = next(n for n in range(5, 20) if (first - 1) // n * n > first - 4)
-    settings = settings | {"train.on_spike": "rollback", "checkpoint.every_steps": every}
-    process = done(run(*small_run(tmp_path / "run", 120, **settings)))
-    saved = (first - 4) // every * every
-    assert f"back to step {saved}, and past its windows" in process.stdout
-    back = rows_of(tmp_path / "run")
-    assert [row["step"] for row in back] == [row["step"] for row in rows]
-    assert not any("spike_bits" in row for row in back)
-    skipped = back[-1]["skipped_windows"]
-    assert skipped >= first - saved
-    assert back[-1]["epochs"] > rows[-1]["epochs"]
-
-    shutil.copytree(tmp_path / "run", tmp_path / "cut")
-    for checkpoint in (tmp_path / "cut/checkpoint").iterdir():
-        if checkpoint.name > f"step-{2 * every:08}":
-            shutil.rmtree(checkpoint)
-    done(run("main.py", "--resume", tmp_path / "cut"))
-    assert rows_of(tmp_path / "cut") == back
+    assert "SPIKE: +" in done(run(*small_run(tmp_path / "run", 120, **settings))).stdout
+    assert any("spike_bits" in row for row in rows_of(tmp_path / "run"))

@@ -1,7 +1,6 @@
 """When a run ends, evaluates and saves: planned in its text, whatever the lanes and the ranks."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,8 +14,7 @@ from mlstm_sentiment.errors import InputError
 def planned(windows, windows_per_step=1, text=1e6, **sections):
     run = RunConfig()
     changed = {name: replace(getattr(run, name), **keys) for name, keys in sections.items()}
-    text_of = SimpleNamespace(windows_of=lambda number: windows)
-    return replace(run, **changed).plan(TextClock(text_of, windows_per_step, text))
+    return replace(run, **changed).plan(TextClock(windows, windows_per_step, text))
 
 
 @given(

@@ -1,17 +1,14 @@
 """LAMB, for large batches: Adam's direction, and steps in proportion to each tensor's norm."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
 from mlstm_sentiment.errors import InputError
 
-from .overflow import SkipsOverflows, undone_if
-
 EPSILON = 1e-6
-_MOMENTS = ("exp_avg", "exp_avg_sq")  # their names in the optimizer's state
 
 
 def make_lamb(
@@ -36,24 +33,7 @@ def make_lamb(
             "optim.name lamb needs a package that is not there: pip install pytorch-optimizer"
         ) from error
 
-    class OverflowSkippingLamb(SkipsOverflows, Lamb):
-        """Skips overflowed steps; on a GPU it takes the step and undoes it after an overflow.
-
-        The count of steps is then one too high, but nothing here depends on it.
-        """
-
-        @torch.no_grad()
-        def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-            overflow = self.overflowed()
-            if overflow is True:
-                return
-            for group in self.param_groups:
-                self.init_group(group)
-            moments = [state[name] for state in self.state.values() for name in _MOMENTS]
-            with undone_if(overflow, [*self.state, *moments]):
-                super().step(closure)
-
-    optimizer = OverflowSkippingLamb(
+    optimizer = Lamb(
         parameters,
         lr=0.0,
         betas=betas,

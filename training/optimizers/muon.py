@@ -9,8 +9,6 @@ from torch import Tensor, nn
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.training import orthogonal
 
-from .overflow import SkipsOverflows, undone_if
-
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -20,7 +18,7 @@ _RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one ra
 _TINY = torch.finfo(torch.float32).tiny  # least divisor, so that a zero matrix stays zero
 
 
-class Muon(SkipsOverflows, torch.optim.Muon):
+class Muon(torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
     torch multiplies the whole matrix in every iteration, in bfloat16. With 16-bit products we do
@@ -36,9 +34,6 @@ class Muon(SkipsOverflows, torch.optim.Muon):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        overflow = self.overflowed()
-        if overflow is True:
-            return
         for group in self.param_groups:
             for matrix in group["params"]:
                 if matrix.grad is None:
@@ -46,8 +41,7 @@ class Muon(SkipsOverflows, torch.optim.Muon):
                 state = self.state[matrix]
                 if not state:
                     state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-                with undone_if(overflow, (matrix, state["momentum_buffer"])):
-                    self._update(matrix, matrix.grad, group)
+                self._update(matrix, matrix.grad, group)
 
     def _update(self, matrix: Tensor, gradient: Tensor, group: dict) -> None:
         state = self.state[matrix]

@@ -49,7 +49,8 @@ class Schedule:
     cooldown: range | None = None  # its steps
 
     def __post_init__(self) -> None:
-        if self.rate(self.last_step - 1) > 0:
+        last = (self.cooldown or range(self.steps))[-1]
+        if self.rate(last) > 0:
             return
         if self.cooldown is None:
             raise InputError(
@@ -61,11 +62,6 @@ class Schedule:
             "already zero; copy the run and remove the copy's last checkpoints to begin it earlier,"
             " or set optim.decay constant"
         )
-
-    @property
-    def last_step(self) -> int:
-        """The step at which the run ends: after its cooldown, if it has one."""
-        return self.steps if self.cooldown is None else self.cooldown.stop
 
     def rate(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
@@ -209,20 +205,7 @@ def _make_optimizer(
 
         return make_lamb(parameters, **settings)
     if name == "sgd":
-        fused = parameters[0].device.type == "cuda"
-        return make_sgd(parameters, config.weight_decay, fused=fused)
+        decay = config.weight_decay
+        return torch.optim.SGD(parameters, lr=0.0, momentum=BETAS[0], weight_decay=decay)
     kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
     return kind(parameters, lr=0.0, fused=True, **settings)
-
-
-def make_sgd(
-    parameters: Sequence[nn.Parameter], weight_decay: float, *, fused: bool
-) -> torch.optim.Optimizer:
-    """Build SGD with momentum; if fused, it skips overflowed steps without waiting for the GPU."""
-    sgd = torch.optim.SGD(
-        parameters, lr=0.0, momentum=BETAS[0], weight_decay=weight_decay, fused=fused
-    )
-    if fused:  # else torch's kernel leaves the momentum uninitialized if its first step overflows
-        for parameter in parameters:
-            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-    return sgd

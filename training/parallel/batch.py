@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from data_utils.lanes import Epochs, Lanes, WindowBatch
+from data_utils.lanes import Lanes, WindowBatch
 from model.state import IGNORED
 
 
@@ -61,7 +61,7 @@ class Prefetcher:
     shuffling it would cost every rank time and memory.
     """
 
-    def __init__(self, lanes: Lanes | Epochs, device: torch.device, first_window: int, end: int):
+    def __init__(self, lanes: Lanes, device: torch.device, first_window: int, end: int):
         self.lanes, self.device, self.window, self.end = lanes, device, first_window, end
         self.waited = 0.0  # seconds in which steps waited for their batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -98,12 +98,6 @@ class Prefetcher:
             self.coming.result()
         self.lanes.assign(own)
         self._prepare()
-
-    def extend(self, windows: int) -> None:
-        """Stop so many windows later."""
-        self.end += windows
-        if self.coming is None:
-            self._prepare()
 
     def _prepare(self) -> None:
         over = self.window >= self.end

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, Literal
 
 import torch
@@ -28,6 +29,7 @@ from model.inference.tensors import model_digest
 from model.layers.language_model import LanguageModel
 
 from .launcher import HOW_TO_LAUNCH, MissingGpu
+from .shares import apportion
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
@@ -49,20 +51,6 @@ def never() -> bool:
     return False
 
 
-class LaneSplit:
-    """Splits lanes evenly among ranks; `parallel.shares` overrides this."""
-
-    def __call__(self, rank: int, ranks: int, items: int) -> slice:
-        return slice(rank * items // ranks, (rank + 1) * items // ranks)
-
-    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "LaneSplit | None":
-        """Return the split to use from now on, by each rank's speed; None to keep this one."""
-        return None
-
-
-EVEN = LaneSplit()
-
-
 @dataclass(frozen=True)
 class World:
     """This process among its peers; a single process is a world of one."""
@@ -70,8 +58,15 @@ class World:
     rank: int
     size: int
     device: torch.device
-    lane_split: LaneSplit = EVEN  # which lanes are a rank's
+    shares: tuple[float, ...] = ()  # of each rank in the lanes; (): all have the same
     timeout: timedelta = timedelta(minutes=5)  # of every collective: no hang if a peer is lost
+
+    def __post_init__(self) -> None:
+        if self.shares and len(self.shares) != self.size:
+            raise InputError(
+                f"parallel.shares has {len(self.shares)} numbers for {self.size} processes; give "
+                "one for each"
+            )
 
     @property
     def is_main(self) -> bool:
@@ -82,8 +77,9 @@ class World:
         return self.slice_of(self.rank, items)
 
     def slice_of(self, rank: int, items: int) -> slice:
-        """Return a rank's contiguous slice of `items`."""
-        return self.lane_split(rank, self.size, items)
+        """Return a rank's contiguous slice of `items`, such as lanes."""
+        ends = [0, *accumulate(apportion(items, self.shares or (1.0,) * self.size))]
+        return slice(ends[rank], ends[rank + 1])
 
     def broadcast_int(self, number: int, flag: bool = False) -> int:
         """Broadcast an int from rank 0 (also a barrier); flag: this rank's, for a `barrier`."""

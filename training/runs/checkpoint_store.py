@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.bounds import NonNegativeInt, fill
+from mlstm_sentiment.bounds import Closed, NonNegativeInt, fill
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.storage import (
     check_format_version,
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 class Progress:
     """The progress of a run; each kind of run adds its own counters."""
 
+    CLOSED: ClassVar[Mapping[str, Closed]] = {}
+
     step: NonNegativeInt = 0
 
     def as_json(self) -> dict[str, Any]:
@@ -53,7 +55,7 @@ class Progress:
     def from_json(cls, content: object, step: int, path: Path) -> Self:
         """Return this step's counters as `as_json` gave them; InputError, with `path`, if wrong."""
         names = [item.name for item in fields(cls)]
-        if not isinstance(content, dict) or content.keys() != set(names):
+        if not isinstance(content, dict) or content.keys() - cls.CLOSED != set(names):
             raise InputError(f"{path}: progress is {content!r}; it should have {', '.join(names)}")
         progress = fill(cls, content, path, "progress.")
         if progress.step != step:
@@ -97,14 +99,7 @@ class CheckpointStore:
         self._remove_outdated()
 
     def _remove_outdated(self) -> None:
-        self._remove(self.complete()[: -self.keep])
-
-    def remove_after(self, step: int) -> None:
-        """Remove the checkpoints of later steps, to which the run does not return."""
-        self._remove([folder for folder in self.complete() if step_of(folder) > step])
-
-    def _remove(self, checkpoints: Sequence[Path]) -> None:
-        for checkpoint in checkpoints:
+        for checkpoint in self.complete()[: -self.keep]:
             if checkpoint.is_symlink():
                 continue
             if foreign := foreign_files(checkpoint, CHECKPOINT_FILES):
@@ -129,14 +124,9 @@ def optimizer_file(group: int = 0) -> str:
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
-def newest_step(checkpoints: Path, at_most: int | None = None) -> int:
-    """Return the step of the newest checkpoint in a folder; 0 without one.
-
-    at_most: the latest step wanted. If all are later, it is the oldest.
-    """
-    steps = [step_of(folder) for folder in step_folders(checkpoints)]
-    early = [step for step in steps if at_most is None or step <= at_most]
-    return max(early or steps[:1], default=0)
+def newest_step(checkpoints: Path) -> int:
+    """Return the step of the newest checkpoint in a folder; 0 without one."""
+    return max(map(step_of, step_folders(checkpoints)), default=0)
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:

@@ -294,16 +294,11 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [row for _, row in _rows_of(path)]
 
 
-def keep_rows(path: Path, last_step: int) -> int:
-    """Drop the rows beyond `last_step`, and incomplete lines; return the step of the last row.
-
-    Without rows, it is 0. Raises InputError as `read_rows` does.
-    """
-    if not path.exists() or os.path.getsize(path) == 0:
-        return 0
-    kept = [(line, row["step"]) for line, row in _rows_of(path) if row["step"] <= last_step]
-    write_content(path, b"".join(line + b"\n" for line, _ in kept), None)
-    return max((step for _, step in kept), default=0)
+def keep_rows(path: Path, last_step: int) -> None:
+    """Drop the rows beyond `last_step`, and incomplete lines; InputError as for `read_rows`."""
+    if path.exists() and os.path.getsize(path):
+        kept = [line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step]
+        write_content(path, b"".join(kept), None)
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -90,14 +90,12 @@ class FinetuningDirectory(RunDirectory):
         """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""
         return lock_run(self) if resume else lock_new_run(self)
 
-    def begin(
-        self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
-    ) -> None:
+    def begin(self, digest: str, task: Task, config: FinetuningConfig, *, resume: bool) -> None:
         """Write down the request; on resume, raise InputError if it differs from the first one.
 
-        This process must hold the folder's lock.
+        digest: the model's, before it learns. This process must hold the folder's lock.
         """
-        request = Request(model_digest(loaded.model), task.digest, config, self.origin)
+        request = Request(digest, task.digest, config, self.origin)
         if not resume or not self.config.is_file():  # perhaps killed before it had begun
             save_toml(self.config, request)
             return
@@ -159,10 +157,10 @@ class FinetuningCheckpoints(CheckpointStore):
         return step > 0
 
     def _restore(self, tuner: Finetuner, folder: Path, step: int) -> None:
+        self.check_newest(folder)
         content, path = self.describe(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         if not tuner.config.freeze:
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
-        self.check_newest(folder)

@@ -61,7 +61,7 @@ def run_finetuning(
     with directory.locked(resume=resume):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
-        directory.begin(loaded, task, config, resume=resume)
+        directory.begin(source["digest"], task, config, resume=resume)
         checkpoints = FinetuningCheckpoints(directory, loaded)
         tuner = make_finetuner(loaded, task, config, device, FeatureCache(output / "features"))
         if not checkpoints.restore(tuner):

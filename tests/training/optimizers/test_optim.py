@@ -1,6 +1,5 @@
 """The optimisers and their settings, the learning rate of every step, LAMB's formula."""
 
-import math
 import sys
 
 import numpy as np
@@ -10,18 +9,15 @@ import torch
 from mlstm_sentiment.errors import InputError
 from tests.training.test_float64 import Optimizer
 from training.optimizers.lamb import make_lamb
-from training.optimizers.muon import Muon
 from training.optimizers.optim import (
     BETAS,
     MOST_STEPS,
     OptimConfig,
     Schedule,
     make_optimizers,
-    make_sgd,
     set_learning_rate,
 )
-from training.optimizers.overflow import SkipsOverflows
-from training.runs.checkpoint_store import GROUP_STEP, flatten_optimizers
+from training.runs.checkpoint_store import flatten_optimizers
 
 
 @pytest.mark.parametrize(
@@ -79,63 +75,13 @@ def test_impossible_values_are_refused(wrong):
         OptimConfig(**wrong)
 
 
-def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
-    """On a GPU, torch's own SGD would leave its momentum undefined after such a step."""
-    results = []
-    for fused in (False, True):
-        weight = torch.nn.Parameter(torch.ones(5))
-        sgd = make_sgd([weight], 0.1, fused=fused)
-        sgd.param_groups[0]["lr"] = 0.5
-        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
-        for factor in (float("inf"), 1.0, 2.0):
-            weight.grad = scaler.scale(torch.arange(5.0)) * factor
-            scaler.unscale_(sgd)
-            scaler.step(sgd)
-            scaler.update()
-        results.append((weight.detach(), sgd.state[weight]["momentum_buffer"]))
-    torch.testing.assert_close(*results)
-
-
-@pytest.mark.parametrize("name", ["muon", "lamb"])
-@pytest.mark.parametrize("overflows", [False, True])
-@pytest.mark.parametrize("first", [False, True])
-def test_a_step_that_overflowed_is_undone_on_the_device(name, overflows, first, monkeypatch):
-    """The flag is not copied to the host; `found_inf` on a GPU works so, too."""
-    matrices = [torch.nn.Parameter(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
-                for _ in range(2)]  # fmt: skip
-    optimizers = [_one_optimizer(name, matrix) for matrix in matrices]
-    for matrix, optimizer in zip(matrices, optimizers, strict=True):
-        if not first:
-            matrix.grad = torch.randn(8, 4, generator=torch.Generator().manual_seed(7))
-            optimizer.step()
-        matrix.grad = torch.full((8, 4), math.nan if overflows else 1.0)
-    asked, skipping = optimizers
-    if not overflows:
-        asked.step()
-    monkeypatch.setattr(SkipsOverflows, "overflowed", lambda optimizer: torch.tensor(overflows))
-    skipping.step()
-    monkeypatch.undo()
-    assert torch.equal(*matrices)
-    expected = flatten_optimizers([asked])
-    for key, tensor in flatten_optimizers([skipping]).items():
-        assert torch.equal(tensor, expected[key]) or (key.endswith(GROUP_STEP) and overflows), key
-
-
-def _one_optimizer(name, matrix):
-    if name == "muon":
-        return Muon([matrix], dtype=torch.float32, lr=0.1, momentum=0.9, weight_decay=0.1)
-    lamb = make_lamb([matrix], betas=BETAS, weight_decay=0.1)
-    set_learning_rate([lamb], 0.1)
-    return lamb
-
-
 def planned(steps, **shape):
     return OptimConfig(lr=1.0, **shape).schedule(steps, lanes=1)
 
 
 def rates_of(steps, **shape):
     schedule = planned(steps, **shape)
-    return [schedule.rate(step) for step in range(schedule.last_step)]
+    return [schedule.rate(step) for step in range((schedule.cooldown or range(steps)).stop)]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +102,7 @@ def test_rates_are_the_ones_computed_by_hand(shape, expected):
 def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
     plan = rates_of(10, decay=decay)
     schedule = planned(10, decay=decay, cooldown=0.4, cooldown_from=3)
-    assert schedule.last_step == 7
+    assert schedule.cooldown == range(3, 7)
     fall = [plan[3] * part for part in (0.75, 0.5, 0.25, 0)]
     assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
 

@@ -13,9 +13,10 @@ from model.state import DTYPES
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import ROOT, run_ranks
+from tests.support.trainers import make_trainer
 from training.parallel.distributed import World
 from training.parallel.exchange import MOST_MEGABYTES, MOST_SHARE, ParallelConfig
-from training.parallel.shares import apportion, rebalanced_shares, with_shares
+from training.parallel.shares import apportion, rebalanced_shares
 from training.precision import make_loss_scaler
 from training.trainer import make_exchange
 
@@ -126,18 +127,20 @@ def test_refused(key, value):
 
 
 def test_only_measured_shares_change_and_only_for_a_better_split():
-    for shares in ("even", (1.0, 1.0)):
-        assert with_shares(World(0, 2, CPU), shares).lane_split.rebalanced([1.0, 9.0], 16) is None
-    measured = with_shares(World(0, 2, CPU), "measured").lane_split
-    assert [measured(rank, 2, 5) for rank in range(2)] == [slice(0, 2), slice(2, 5)]
-    better = measured.rebalanced([1.0, 3.0], 16)
-    assert [better(rank, 2, 16) for rank in range(2)] == [slice(0, 4), slice(4, 16)]
-    assert better.rebalanced([1.0, 3.0], 16) is None
+    for shares in ("even", (1.0,)):
+        assert not make_trainer(parallel=ParallelConfig(shares=shares)).balance([1.0])
+    trainer = make_trainer(lanes=16, parallel=ParallelConfig(shares="measured"))
+    divided = []
+    trainer.world, trainer.divide_lanes = World(0, 2, CPU), divided.append
+    assert not trainer.balance([])  # not measured
+    assert not trainer.balance([1.0, 1.05])
+    assert trainer.balance([1.0, 3.0])
+    assert divided == [(1.0, 3.0)]
 
 
 def test_shares_are_one_for_each_rank_and_the_largest_ones_are_numbers_to_torch():
     with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
-        with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
+        World(0, 2, CPU, (1.0, 1.0, 2.0))
     most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
     assert apportion(2**40, most.shares) == [2**39, 2**39]
     assert most.bucket_cap_mb * 2**20 < 2**63
@@ -164,7 +167,7 @@ def test_all_items_are_split_in_proportion(items, shares):
     assert sum(counts) == items
     for count, speed in zip(counts, shares, strict=True):
         assert abs(count - items * speed / sum(shares)) < 1
-    world = with_shares(World(0, len(shares), CPU), shares)
+    world = World(0, len(shares), CPU, shares)
     slices = [world.slice_of(rank, items) for rank in range(len(shares))]
     assert [s.stop - s.start for s in slices] == counts
     assert [s.start for s in slices] == [0, *(s.stop for s in slices[:-1])]
