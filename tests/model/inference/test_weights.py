@@ -209,11 +209,9 @@ def test_a_classifier_loads_and_answers_without_torchs_compiler():
 @pytest.mark.parametrize("largest_file", [100], indirect=True)
 @pytest.mark.usefixtures("largest_file")
 def test_weights_that_do_not_fit_are_named(tmp_path):
-    """For a stream the error names the temporary file: the stream is not full."""
-    os.mkfifo(tmp_path / "pipe")
-    for name, file in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
-        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {file}$"):
-            save_tensors(tmp_path / name, {"a": torch.zeros(1000)})
+    file = re.escape(f"'{tmp_path}/a'")
+    with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {file}$"):
+        save_tensors(tmp_path / "a", {"a": torch.zeros(1000)})
 
 
 def test_another_models_tokenizer_is_refused(subword_model, tmp_path):
