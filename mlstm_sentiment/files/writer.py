@@ -225,10 +225,7 @@ class _Folder:
         with suppress(OSError):  # there is none
             mode = os.stat(self._at(name), dir_fd=self._fd).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise InputError(
-                    f"{self.path / name}: is a pipe or a device; name a file, or leave the option "
-                    "out and pipe what is printed"
-                )
+                raise InputError(f"{self.path / name}: is a pipe or a device; name a file")
 
     def _refuse_link(self, name: str) -> None:
         status = self.status(name)

@@ -1,1 +1,1 @@
-"""Files and pipes to records, and records to texts."""
+"""Files and standard input to records, and records to texts."""

@@ -441,8 +441,9 @@ def _item(text: _Text, decoder: json.JSONDecoder) -> Any:
             if text.extend():  # perhaps its rest is missing
                 continue
             raise
+        size = end - text.position  # at the end of the file, the position moves
         if end == len(text.buffer) and text.extend():  # a number may continue
             continue
-        text.check_size(end)
-        text.position = end
+        text.check_size(text.position + size)
+        text.position += size
         return item

@@ -253,14 +253,13 @@ class ResumableOutput(RowOutput):
 
 
 def _write_table(work: Path, final: Path, table: Callable[[IO[bytes]], RowOutput]) -> None:
-    """Write the JSON lines of a work file as a table, and remove them."""
+    """Write the JSON lines of a work file as a table."""
 
     def write(path: Path) -> None:
         with open(work, "rb") as lines, open(path, "wb") as file:
             table(file).write(Record(json.loads(line)) for line in lines)
 
     write_atomically(final, write, "rows")
-    remove_work(work)
 
 
 def _format_of(path: Path | str | None) -> RowFormat:
@@ -292,14 +291,15 @@ def _resumable_output(
         try:
             with path_in_oserrors(final, work), open_work(work, "r+b") as file:
                 yield file
+            finish(work, final)
         except BaseException:
-            if work.stat().st_size:
+            if work.is_file() and work.stat().st_size:
                 log.info("%s: kept; the same command continues after its rows", work)
             else:
                 remove_work(work)
                 remove_work(request_file)
             raise
-        finish(work, final)
+        remove_work(work)
         remove_work(request_file)
 
 

@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import InputError, suggestion
 from ..head.head_files import HOW_TO_FIT
@@ -34,6 +35,7 @@ from .answers import TooManyTokens
 from .batching import Answer, AnswerRow, Batcher
 
 _SHORT = 1 << 12  # bytes of the body of a short request
+_LONG_ONES = 16  # texts of the others that are answered together
 _PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
 HEALTH = "/health"
@@ -59,8 +61,7 @@ class Limits(NamedTuple):
     headers: int = 1 << 14  # bytes, with the address
     seconds: float = 60.0  # until the answer, and for each part of it to be received
     clients: int = 64  # requests at the same time
-    idle_seconds: float = 30.0  # of a connection after an answer
-    long: int = 4  # requests of many tokens that are computed at the same time; the others wait
+    idle_seconds: float = 30.0  # of a connection
 
 
 class Address(NamedTuple):
@@ -180,7 +181,7 @@ def application(
     required in every request, if not None. has_sides: whether its classes are two.
     """
     if answer is not None:
-        short, long = Batcher(answer, limits.texts, 1), Batcher(answer, 1, limits.long)
+        short, long = Batcher(answer, limits.texts, 1), Batcher(answer, _LONG_ONES, 2)
 
     async def show_page(request: Request) -> Response:
         if page is None:
@@ -318,6 +319,7 @@ async def _on_error(request: Request, error: Exception) -> Response:
     )
 
 
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _ENDING_SECONDS = 1  # what requests get to finish when the server ends
 
 
@@ -344,7 +346,7 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
     config = uvicorn.Config(
         app,
         loop="asyncio",
-        http="h11",
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,
@@ -358,4 +360,27 @@ def server_of(app: ASGIApp, limits: Limits) -> uvicorn.Server:
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it takes fractions
         timeout_graceful_shutdown=_ENDING_SECONDS,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
+
+
+class _Connection(H11Protocol):
+    """A connection that is closed if nothing arrives, as uvicorn does after an answer."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
+
+
+class _Server(uvicorn.Server):
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(_on_loop_error)
+        await super().serve(sockets)
+
+
+def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Ignore errors about the limit of open files: the loop accepts the connections later."""
+    error = context.get("exception")
+    if not (isinstance(error, OSError) and error.errno in _OUT_OF_FILES):
+        loop.default_exception_handler(context)

@@ -179,7 +179,7 @@ def test_the_schedule_and_the_cooldown_may_change_until_its_first_step(folder, c
     changed.plan(clock_of(2000))
     changed.begin()
     add_checkpoint(folder, 40)
-    resolved(folder, *cooled, *change).plan(clock_of(2000))  # as a launcher repeats it
+    resolved(folder, *again, *change).plan(clock_of(2000))  # as a launcher repeats it
     if cooldown is None:
         return
     key = change[0].removeprefix("--")

@@ -3,6 +3,7 @@
 import errno
 import json
 import re
+import resource
 import shlex
 import signal
 import socket
@@ -123,11 +124,14 @@ def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
         assert "openai, raw. There is no page; POST /classify works\n" in errors
 
 
-def test_idle_connections_disturb_neither_a_client_nor_the_end(plain_model):
+def test_idle_connections_beyond_the_open_files_disturb_neither_a_client_nor_the_end(plain_model):
     """The other tests of this file end their servers with SIGTERM."""
-    with serving("--model", plain_model) as server, ExitStack() as idle:
-        for _ in range(100):
-            idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+    with serving("--model", plain_model) as server:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        with ExitStack() as idle:
+            for _ in range(100):
+                idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+            time.sleep(2)  # the server tries again every second
         assert server.client.get("/").status_code == 200  # which stays open
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(b"POST /classify HTTP/1.1\r\n")

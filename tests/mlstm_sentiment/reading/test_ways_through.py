@@ -58,6 +58,16 @@ def test_an_object_may_be_longer_than_a_record(tmp_path, monkeypatch, longest, m
             list(Source(path).records())
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_short_object_may_follow_one_that_is_longer_than_a_record(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(records, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(records, "_PIECE", 64)
+    rows = [{"text": "so good " * 99}, {"text": "bad"}]
+    path = tmp_path / "two.json"
+    path.write_text("\n\n".join(json.dumps(row, indent=1) for row in rows) + end)
+    assert list(Source(path).records()) == rows
+
+
 @pytest.mark.parametrize("name", ["a.zip", "a.csv.zip"])
 def test_an_archive_with_a_readme_is_read(tmp_path, name):
     files = {

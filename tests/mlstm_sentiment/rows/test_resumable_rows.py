@@ -112,7 +112,7 @@ def test_a_file_of_other_rows_becomes_that_of_these_and_stays_under_another_name
             assert (Path(folder) / "out.kept-1").read_bytes() == before
 
 
-@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+@pytest.mark.parametrize("row_format", ["jsonl", "csv", "xlsx"])
 def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
     batches = [[{"text": f'{letter}"\r\n,', "x": 1.5}] * 5 for letter in "abcdef"]
     work, _ = interrupt_after(4, path, row_format, batches)
@@ -120,7 +120,8 @@ def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
     with caplog.at_level(logging.INFO):
         assert write(path, row_format, batches) == [3, 4, 5]
     assert "out.partial: continues after 19 rows" in caplog.text
-    assert path.read_bytes() == whole(row_format, batches)
+    if row_format != "xlsx":  # which has the time of its writing
+        assert path.read_bytes() == whole(row_format, batches)
     assert len(list(contents(tmp_path))) == 1
 
 
