@@ -112,8 +112,8 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
         elif name in closed:
             if value != closed[name].default:
                 raise OtherVersion(
-                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; revision "
-                    f"{closed[name].revision} has it"
+                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; leave it "
+                    f"out, or use revision {closed[name].revision}, which has it"
                 )
         elif not hasattr(kind, "OTHER_KEYS"):
             raise InputError(f"unknown key {prefix}{key}{nearest(name, hints)}")

@@ -24,7 +24,9 @@ from torch import Tensor
 
 from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.storage import step_folder
+from mlstm_sentiment.files.shipped import CONFIG_FILE
+from mlstm_sentiment.files.storage import read_json, step_folder
+from mlstm_sentiment.files.writer import check_unchanged
 from mlstm_sentiment.text.profiles import TextProfile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 from model.inference.tensors import save_model, save_tensors
@@ -32,7 +34,7 @@ from model.inference.tensors import save_model, save_tensors
 from .parallel.distributed import World, run_on_main
 from .run_plan import Characters
 from .runs.checkpoint_store import CheckpointStore, flatten_optimizers, newest_step, optimizer_file
-from .runs.run_directory import LANES_FILE, await_visible
+from .runs.run_directory import LANES_FILE, TRAINING_FILE, await_visible
 from .trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -178,6 +180,7 @@ class Checkpoints(CheckpointStore):
         from .runs.restoring import advice_if_damaged
 
         with advice_if_damaged(folder):
+            check_unchanged(folder, TRAINING_FILE)
             content, path = self.describe(folder)
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
@@ -197,16 +200,19 @@ class Checkpoints(CheckpointStore):
         if not step:
             return False
         from .restoring import check_fits, restore_trainer  # only for runs that continue
-        from .runs.restoring import advice_if_damaged
+        from .runs.restoring import advice_if_damaged, named_faults
 
         folder = step_folder(self.folder, step)
         await_visible(folder)
         with advice_if_damaged(folder):
-            run_on_main(trainer.world, lambda: self.check_newest(folder))
+            run_on_main(trainer.world, lambda: check_unchanged(folder))
+            architecture = read_json(folder / CONFIG_FILE).get("architecture", {})
         content, path = self._describe_of_corpus(folder)
-        check_fits(trainer, folder, content, path)
+        with named_faults(folder):
+            check_fits(trainer, architecture, content, path)
         with advice_if_damaged(folder):
             restore_trainer(trainer, folder, content, path)
+        run_on_main(trainer.world, self.remove_outdated)
         return True
 
 

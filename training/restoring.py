@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
-from mlstm_sentiment.files.storage import read_json, step_of
+from mlstm_sentiment.files.shipped import WEIGHTS_FILE
+from mlstm_sentiment.files.storage import step_of
 from mlstm_sentiment.files.tensors import Shape
 from model.state import State
 
@@ -27,14 +27,17 @@ from .trainer import PretrainingProgress, Trainer
 _CONFIG = "the config asks for"
 
 
-def check_fits(trainer: Trainer, folder: Path, content: Mapping[str, Any], path: Path) -> None:
+def check_fits(
+    trainer: Trainer, architecture: Mapping[str, Any], content: Mapping[str, Any], path: Path
+) -> None:
     """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
 
-    Removing the checkpoint would not help: earlier ones contradict the settings, too. content: the
-    checkpoint's description, of the file `path`; those before December 2026 have no settings.
+    Removing the checkpoint would not help: earlier ones contradict the settings, too. architecture:
+    of its model. content: the checkpoint's description, of the file `path`; those before December
+    2026 have no settings.
     """
     trainer.exchange.states.check_saved(content, path)
-    before = _of_model(read_json(folder / CONFIG_FILE).get("architecture", {}))
+    before = _of_model(architecture)
     before |= content.get("settings", {})
     now = _of_model(trainer.model.config.architecture()) | trainer.saved_settings
     different = [
@@ -43,10 +46,10 @@ def check_fits(trainer: Trainer, folder: Path, content: Mapping[str, Any], path:
         if name in before and before[name] != value
     ]
     if different:
-        config = PretrainingDirectory(folder.parent.parent).config
+        config = PretrainingDirectory(path.parent.parent.parent).config
         values = "value" if len(different) == 1 else "values"
         raise InputError(
-            f"{config}: differs from what {folder.name} was saved with: "
+            f"{config}: differs from what {path.parent.name} was saved with: "
             f"{', '.join(different)}; put the old {values} back"
         )
 

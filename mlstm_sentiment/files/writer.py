@@ -451,13 +451,17 @@ def _digests_of(name: str, lines: Iterable[Mapping[str, str]]) -> set[str]:
     return {line["sha256"] for line in lines if line["file"] == name}
 
 
-def check_unchanged(folder: Path) -> None:
-    """Raise InputError for a file that has changed since its folder was written, or is lost."""
+def check_unchanged(folder: Path, only: str | None = None) -> None:
+    """Raise InputError for a file that has changed since its folder was written, or is lost.
+
+    only: the name of the file to look at; None: all.
+    """
     with _Folder(folder) as opened:
         lines = opened.recorded()
         for name, digest in {line["file"]: line["sha256"] for line in lines}.items():
-            status = opened.status(name)
-            if status is None:
+            if only not in (None, name):
+                continue
+            if opened.status(name) is None:
                 raise InputError(f"{folder / name}: no such file, but {RECORD} lists it")
             if opened.digest(name) != digest:
                 raise InputError(

@@ -5,16 +5,18 @@ import os
 import shutil
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.torch import load
+from safetensors.torch import load, save_file
 
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.storage import step_folder
 from mlstm_sentiment.files.writer import RECORD, write_content
 from mlstm_sentiment.text.split import encode_split
 from tests.support.damage import damaged_bytes, damaged_tensors
-from tests.support.trainers import PROFILE, make_trainer, saved_by, train
+from tests.support.trainers import ALONE, PROFILE, make_trainer, saved_by, train
 from training.checkpoint import Checkpoints
 
 SAVED = {"precision": "fp16", "name": "muon", "loss_scale": 2.0**10}
@@ -79,13 +81,65 @@ def test_a_file_that_changed_by_a_bit_or_is_lost_is_refused_with_the_advice_to_g
         go_on(saved, checkpoints, file, damaged)
 
 
-def test_a_checkpoint_without_a_record_of_digests_is_refused_in_one_line_if_cut(saved, checkpoints):
+def cut(folder):
+    os.truncate(folder / "model.safetensors", 20)
+
+
+def diverged(folder):
+    tensors = load((folder / "model.safetensors").read_bytes())
+    save_file(
+        {name: value * torch.nan for name, value in tensors.items()}, folder / "model.safetensors"
+    )
+
+
+def described(**parts):
+    def change(folder):
+        path = folder / "training.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | parts))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (cut, rf"model\.safetensors: .*{ADVICE}"),
+        (diverged, rf"model\.safetensors: .* holds NaN or infinity.*{ADVICE}"),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            rf"config\.json: no such file.*{ADVICE}",
+        ),
+        (lambda folder: (folder / "lanes.safetensors").unlink(), rf"step-0+1: damaged .*{ADVICE}"),
+        (described(loss_scaler="x"), rf"step-0+1: damaged .*{ADVICE}"),
+        (described(settings=None), "step-0+1: damaged "),
+    ],
+)
+def test_a_damaged_checkpoint_without_a_record_of_digests_is_refused_in_one_line(
+    saved, checkpoints, change, message
+):
     """As the oldest ones are."""
     folder = copied(saved, checkpoints)
     (folder / RECORD).unlink()
-    os.truncate(folder / "model.safetensors", 20)
-    with pytest.raises(InputError, match=rf"model\.safetensors: .*{ADVICE}"):
+    change(folder)
+    with pytest.raises(InputError, match=message):
         checkpoints.restore(make_trainer(**SAVED))
+
+
+def test_only_a_resume_that_succeeds_removes_outdated_checkpoints(saved, checkpoints):
+    folder = copied(saved, checkpoints)
+    older = shutil.copytree(saved[1], step_folder(checkpoints.folder, 0))
+    checkpoints.keep = 1
+    with pytest.raises(InputError, match="put the old value back"):
+        checkpoints.restore(make_trainer(**SAVED, hidden_size=9))
+    assert checkpoints.complete() == [older, folder]
+    checkpoints.restore(make_trainer(**SAVED))
+    assert checkpoints.complete() == [folder]
+
+
+def test_a_changed_description_is_damaged_before_it_is_of_another_corpus(saved, checkpoints):
+    described(corpus="z")(copied(saved, checkpoints))
+    with pytest.raises(InputError, match=r"training\.json: damaged: "):
+        checkpoints.check_corpus(ALONE)
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
@@ -111,7 +165,11 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
         ("characters", True, "progress.characters is True"),
         ("characters", -1, "progress.characters is -1"),
         ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),
-        ("skipped_windows", 2, "is 2, but this key is closed; revision 94c10db0 has it$"),
+        (
+            "skipped_windows",
+            2,
+            "is 2, but this key is closed; leave it out, .* 94c10db0, which has it$",
+        ),
         ("optimizer_states", 0, "optimizer_states is 0"),
         ("format_version", 3, "format_version 3 is newer than 2, .*; update the project$"),
     ],

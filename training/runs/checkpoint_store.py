@@ -28,7 +28,7 @@ from mlstm_sentiment.files.storage import (
     step_of,
     whole_folder,
 )
-from mlstm_sentiment.files.writer import check_unchanged, write_json
+from mlstm_sentiment.files.writer import write_json
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE, check_in_place
 
@@ -88,17 +88,10 @@ class CheckpointStore:
             write_json(partial / TRAINING_FILE, description, "part of a folder")
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
-        self._remove_outdated()
+        self.remove_outdated()
 
-    def check_newest(self, checkpoint: Path) -> None:
-        """Raise InputError if a file has changed since the newest checkpoint was written.
-
-        Only then are the outdated ones removed, of which a kill may have left some.
-        """
-        check_unchanged(checkpoint)
-        self._remove_outdated()
-
-    def _remove_outdated(self) -> None:
+    def remove_outdated(self) -> None:
+        """Remove all but the newest; after a resume, too, since a kill may have left some."""
         for checkpoint in self.complete()[: -self.keep]:
             if checkpoint.is_symlink():
                 continue

@@ -9,9 +9,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from mlstm_sentiment.errors import InputError, OtherVersion
+from mlstm_sentiment.errors import InputError, OtherVersion, brief
 from mlstm_sentiment.files.storage import step_folders
 from mlstm_sentiment.files.tensors import check_shapes
+from mlstm_sentiment.files.writer import RECORD
+from model.inference.tensors import check_finite
 
 from .checkpoint_store import (
     DISPLAY_ONLY,
@@ -40,12 +42,14 @@ def load_tensors(
     columns: by the name of a tensor [A, B, ...], which part of B to read.
     """
     with opened(path) as file:  # copies: the file is mapped into memory, and it may change
-        return {
+        tensors = {
             name: file.get_slice(name)[:, columns[name]].clone()
             if name in columns
             else file.get_tensor(name).clone()
             for name in file.keys()  # noqa: SIM118
         }
+    check_finite(path, tensors)
+    return tensors
 
 
 def check_tensors(
@@ -73,10 +77,27 @@ def _word(tensor: Tensor) -> str:
 
 
 @contextmanager
+def named_faults(checkpoint: Path) -> Iterator[None]:
+    """Turn an error of reading a checkpoint without a record of digests into an InputError.
+
+    With a record, its files are what was written, and the error is a fault of the code.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+        if (checkpoint / RECORD).exists():
+            raise
+        raise InputError(f"{checkpoint}: damaged ({brief(error)})") from error
+
+
+@contextmanager
 def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
-        yield
+        with named_faults(checkpoint):
+            yield
     except OtherVersion:  # not damaged
         raise
     except InputError as error:

@@ -12,7 +12,7 @@ from data_utils.provenance import describe_origin
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import MODEL_FILES, WEIGHTS_FILE
 from mlstm_sentiment.files.storage import inside, step_folder
-from mlstm_sentiment.files.writer import Kind, check_output
+from mlstm_sentiment.files.writer import Kind, check_output, check_unchanged
 from mlstm_sentiment.head.head import Head
 from mlstm_sentiment.head.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.inference.tensors import model_digest, save_model, save_tensors
@@ -157,10 +157,11 @@ class FinetuningCheckpoints(CheckpointStore):
         return step > 0
 
     def _restore(self, tuner: Finetuner, folder: Path, step: int) -> None:
-        self.check_newest(folder)
+        check_unchanged(folder)
         content, path = self.describe(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         if not tuner.config.freeze:
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
+        self.remove_outdated()
