@@ -57,6 +57,7 @@ class Closed:
 
     revision: str  # the last one that has it
     default: object = None
+    is_counter: bool = False  # of a run, which nobody may change
 
 
 @dataclass(frozen=True)
@@ -112,8 +113,9 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
         elif name in closed:
             if value != closed[name].default:
                 raise OtherVersion(
-                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; leave it "
-                    f"out, or use revision {closed[name].revision}, which has it"
+                    f"{prefix}{key} is {reprlib.repr(value)}, but this key is closed; "
+                    f"{'' if closed[name].is_counter else 'leave it out, or '}use revision "
+                    f"{closed[name].revision}, which has it"
                 )
         elif not hasattr(kind, "OTHER_KEYS"):
             raise InputError(f"unknown key {prefix}{key}{nearest(name, hints)}")

@@ -212,7 +212,6 @@ class Checkpoints(CheckpointStore):
             check_fits(trainer, architecture, content, path)
         with advice_if_damaged(folder):
             restore_trainer(trainer, folder, content, path)
-        run_on_main(trainer.world, self.remove_outdated)
         return True
 
 

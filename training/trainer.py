@@ -105,7 +105,7 @@ class TrainConfig:
 class PretrainingProgress(Progress):
     """The progress of a pretraining; its step is its place in the data."""
 
-    CLOSED: ClassVar = {"skipped_windows": Closed("94c10db0", 0)}
+    CLOSED: ClassVar = {"skipped_windows": Closed("94c10db0", 0, is_counter=True)}
 
     characters: NonNegativeInt = 0  # bytes of text trained so far, over all ranks
     best_bits_per_character: float | None = None  # on valid

@@ -339,11 +339,12 @@ class _Text:
 
         Raises json.JSONDecodeError if more are unparsed than an item may have.
         """
+        self.buffer, self.position = self.buffer[self.position :], 0
         if self.ended:
             return False
-        self.buffer, self.position = self.buffer[self.position :], 0
-        self.check_size(len(self.buffer))
-        piece = self.file.read(max(_PIECE, len(self.buffer)))
+        size = len(self.buffer)
+        self.check_size(size)
+        piece = self.file.read(min(max(_PIECE, size), self.longest + 1 - size))
         self.ended = not piece
         self.buffer += self.decoder.decode(piece, final=self.ended)
         return not self.ended
@@ -392,6 +393,7 @@ def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
         yield from _records_in(first)
         return
     yield first
+    del first
     while text.peek():
         yield _item(text, decoder)
 

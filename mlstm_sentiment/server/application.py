@@ -56,7 +56,7 @@ class Limits(NamedTuple):
     """What one client may ask for."""
 
     body: int = 1 << 16  # bytes
-    texts: int = 128  # of a request, and of short ones that are answered together
+    texts: int = 128  # of a request
     tokens: int = 10_000  # of a text
     headers: int = 1 << 14  # bytes, with the address
     seconds: float = 60.0  # until the answer, and for each part of it to be received

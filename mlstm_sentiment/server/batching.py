@@ -51,26 +51,29 @@ class Batcher:
         jobs: list[_Job] = []
         with suppress(IndexError):  # none is left, or another thread took it
             while sum(len(job.texts) for job in jobs) < self._most_texts:
-                jobs.append(self._waiting.popleft())
+                job = self._waiting.popleft()
+                if not job.rows.cancelled():
+                    jobs.append(job)
         for sides in (False, True):
-            self._deliver([job for job in jobs if job.sides is sides and not job.rows.cancelled()])
+            self._deliver([job for job in jobs if job.sides is sides])
 
     def _deliver(self, jobs: list[_Job]) -> None:
         def advance(tokens: int) -> None:
             if all(job.rows.cancelled() for job in jobs):
                 raise _NobodyWaits
 
+        jobs = [job for job in jobs if not job.rows.cancelled()]
         if not jobs:
             return
         try:
             texts = list(chain.from_iterable(job.texts for job in jobs))
             rows = iter(self._answer(texts, jobs[0].sides, advance))
         except Exception as error:
-            for job in jobs:
-                if len(jobs) > 1:  # the text of another may be at fault
-                    self._deliver([job])
-                elif job.rows.set_running_or_notify_cancel():
-                    job.rows.set_exception(error)
+            if (half := len(jobs) // 2) > 0:  # the text of another may be at fault
+                self._deliver(jobs[:half])
+                self._deliver(jobs[half:])
+            elif jobs[0].rows.set_running_or_notify_cancel():
+                jobs[0].rows.set_exception(error)
             return
         for job in jobs:
             own = list(islice(rows, len(job.texts)))

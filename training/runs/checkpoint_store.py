@@ -88,10 +88,9 @@ class CheckpointStore:
             write_json(partial / TRAINING_FILE, description, "part of a folder")
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
-        self.remove_outdated()
+        self._remove_outdated()
 
-    def remove_outdated(self) -> None:
-        """Remove all but the newest; after a resume, too, since a kill may have left some."""
+    def _remove_outdated(self) -> None:
         for checkpoint in self.complete()[: -self.keep]:
             if checkpoint.is_symlink():
                 continue

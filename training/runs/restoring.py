@@ -26,11 +26,11 @@ from .checkpoint_store import (
 
 @contextmanager
 def opened(path: Path) -> Iterator[safe_open]:
-    """Open a safetensors file; InputError if it is none, where no record of digests told before."""
+    """Open a safetensors file; InputError if there is none, where no record of digests tells."""
     try:
         with safe_open(path, framework="pt") as file:
             yield file
-    except SafetensorError as error:
+    except (SafetensorError, FileNotFoundError) as error:
         raise InputError(f"{path}: {error}") from error
 
 
@@ -86,7 +86,7 @@ def named_faults(checkpoint: Path) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (OSError, RuntimeError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         if (checkpoint / RECORD).exists():
             raise
         raise InputError(f"{checkpoint}: damaged ({brief(error)})") from error

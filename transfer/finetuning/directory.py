@@ -164,4 +164,3 @@ class FinetuningCheckpoints(CheckpointStore):
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
-        self.remove_outdated()

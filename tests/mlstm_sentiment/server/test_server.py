@@ -251,37 +251,6 @@ def test_a_short_text_does_not_wait_for_the_long_ones_of_others():
         assert {other.result().status_code for other in others} == {200}
 
 
-def test_short_requests_that_wait_are_answered_together():
-    """Those of one kind; an error is that of its own request."""
-    gate = Gate()
-
-    def answer(texts, sides, advance):
-        rows = gate(texts, sides, advance)
-        if "too long" in texts:
-            raise TooManyTokens("text 1 has too many")
-        return rows
-
-    with served(answer) as server, ThreadPoolExecutor(5) as clients:
-        first = clients.submit(server.post, ["first"])
-        until(lambda: gate.calls == [["first"]])
-        others = []
-        for texts, sides in (
-            (["a", "b"], False),
-            (["too long"], False),
-            (["c"], True),
-            (["d"], False),
-        ):
-            others.append(clients.submit(server.post, texts, sides=sides))
-            time.sleep(0.2)  # in this order
-        gate.opened.set()
-        answers = [other.result() for other in others]
-    assert first.result().json() == {"results": [{"length": 5}]}
-    assert gate.calls[1] == ["a", "b", "too long", "d"]
-    assert [answer.status_code for answer in answers] == [200, 413, 200, 200]
-    assert answers[0].json() == {"results": [{"length": 1}] * 2}
-    assert answers[2].json() == {"results": [{"length": 1}], "sides": True}
-
-
 def test_the_end_stops_what_is_computed_and_says_so(monkeypatch):
     monkeypatch.setattr(application, "_ENDING_SECONDS", 0.1)
     gate = Gate()
