@@ -52,12 +52,12 @@ not an option of any command."""
 class Closed:
     """A key that earlier versions had, as in `CLOSED = {"on_spike": Closed("94c10db0", "report")}`.
 
-    A file may still have it, with the value that changed nothing.
+    A file may still have it with its default, which changes nothing. Any other value is refused.
     """
 
     revision: str  # the last one that has it
     default: object = None
-    is_counter: bool = False  # of a run, which nobody may change
+    is_counter: bool = False  # of a run: it cannot be left out
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,9 @@ Filled = TypeVar("Filled")
 def fill(kind: type[Filled], content: object, place: object, prefix: str = "") -> Filled:
     """Build a dataclass, and those nested in it, from the content of a JSON or TOML file.
 
-    kind: if it has `OTHER_KEYS = True`, unknown keys are ignored, and `CLOSED` has those of earlier
-    versions. place, prefix: the file and the
-    section to name in errors. Raises InputError for an unknown or a missing key, and for a value of
-    another type or out of bounds.
+    kind: if it has `OTHER_KEYS = True`, unknown keys are ignored; `CLOSED` has those of earlier
+    versions. place, prefix: the file and the section to name in errors. Raises InputError for an
+    unknown or a missing key, and for a value of another type or out of bounds.
     """
     try:
         return _filled(kind, content, prefix)

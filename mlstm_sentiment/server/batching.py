@@ -41,7 +41,7 @@ class Batcher:
         self._threads = ThreadPoolExecutor(threads)
 
     def submit(self, texts: list[str], sides: bool) -> "Future[list[AnswerRow]]":
-        """Return the future of a request's rows; if all of a batch are cancelled, it ends."""
+        """Return the future of a request's rows; a batch whose futures are all cancelled ends."""
         job = _Job(texts, sides, Future())
         self._waiting.append(job)
         self._threads.submit(self._answer_waiting)
@@ -58,18 +58,20 @@ class Batcher:
             self._deliver([job for job in jobs if job.sides is sides])
 
     def _deliver(self, jobs: list[_Job]) -> None:
+        """Answer requests of one kind together; of an error, find the one whose texts cause it."""
+        jobs = [job for job in jobs if not job.rows.cancelled()]
+        if not jobs:
+            return
+
         def advance(tokens: int) -> None:
             if all(job.rows.cancelled() for job in jobs):
                 raise _NobodyWaits
 
-        jobs = [job for job in jobs if not job.rows.cancelled()]
-        if not jobs:
-            return
         try:
             texts = list(chain.from_iterable(job.texts for job in jobs))
             rows = iter(self._answer(texts, jobs[0].sides, advance))
         except Exception as error:
-            if (half := len(jobs) // 2) > 0:  # the text of another may be at fault
+            if half := len(jobs) // 2:
                 self._deliver(jobs[:half])
                 self._deliver(jobs[half:])
             elif jobs[0].rows.set_running_or_notify_cancel():

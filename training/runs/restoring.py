@@ -26,7 +26,7 @@ from .checkpoint_store import (
 
 @contextmanager
 def opened(path: Path) -> Iterator[safe_open]:
-    """Open a safetensors file; InputError if there is none, where no record of digests tells."""
+    """Open a safetensors file; InputError, with its path, if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             yield file
