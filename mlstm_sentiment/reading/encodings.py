@@ -2,7 +2,7 @@
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import IO, Any, NamedTuple
 
@@ -59,15 +59,15 @@ def marked_encoding(head: bytes) -> str | None:
     return None
 
 
-def encoding_of(file: IO[bytes]) -> Encoding:
-    """Return the encoding of bytes without a mark, which are read through.
+def encoding_of(lines: Iterable[bytes]) -> Encoding:
+    """Return the encoding of the lines of a file without a mark.
 
     UTF-8 with a few broken characters is UTF-8, unless the broken lines are cp1252.
     """
     valid = broken = size = 0  # characters beyond ASCII, bytes that are no UTF-8
     evidence: dict[bytes, None] = {}  # lines that are not UTF-8
     has_both = False
-    for line in file:
+    for line in lines:
         if line.isascii():
             continue
         try:

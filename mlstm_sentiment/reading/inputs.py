@@ -322,7 +322,7 @@ class Input:
                 return Encoding(marked)
             if self.kind in DELIMITED:
                 with suppress(InputError):  # reading the table raises it, or an earlier one
-                    return encoding_of(file)
+                    return encoding_of(lines_of(file, self.location))
             return Encoding("utf-8")
 
     @property
