@@ -12,7 +12,7 @@ from typing import Any
 
 import command
 
-from transfer.task import LabelledTask, StudyOptions, check_seeds
+from transfer.task import LabelledTask, StudyOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,6 @@ class Options(StudyOptions, LabelledTask):
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    check_seeds(options.seed, max(options.draws, options.untrained))
     command.prepare_output(options.output / "neuron.json")
 
     from data_utils.labelled import against_rest

@@ -15,7 +15,7 @@ import command
 from mlstm_sentiment.bounds import PositiveInt
 from mlstm_sentiment.engine.kinds import Pooling, check_poolings
 from mlstm_sentiment.errors import InputError
-from transfer.task import LabelledTask, check_seeds
+from transfer.task import LabelledTask
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,6 @@ class Options(LabelledTask):
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    check_seeds(options.seed, options.untrained)
     check_poolings(options.pooling)
     if options.output.is_file():
         raise InputError(f"--output {options.output}: is a file; name a folder")

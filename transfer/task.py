@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.commands.options import LabelKey, Model, Table, TextKey
-from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
 from model.inference.loading import Device, load_text_model
 
@@ -15,17 +14,8 @@ if TYPE_CHECKING:  # --help needs no torch
     from mlstm_sentiment.engine.interface import TextModel
 
 
-SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
-Seed = Annotated[int, Bound(min=0, below=SEEDS)]
-
-
-def check_seeds(seed: int, draws: int) -> None:
-    """Raise InputError if one of `draws` consecutive seeds, from this one, is too large."""
-    if seed + draws > SEEDS:
-        raise InputError(
-            f"--seed {seed}: with {draws} draws, each of the next seed, it must be "
-            f"{SEEDS - draws} or below"
-        )
+# Further draws have the next seeds; scikit-learn's and NumPy's random_state ends at 2^32 - 1.
+Seed = Annotated[int, Bound(min=0, below=2**31)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from ..regression import (
     describe_transfer,
     regress_on_unit,
 )
-from ..task import StudyOptions, check_seeds
+from ..task import StudyOptions
 from .ablation import accuracy_by_units, round_counts, without_unit
 from .label_efficiency import label_efficiency
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
@@ -108,7 +108,6 @@ def _check_study(
     if options.neuron is not None:
         loaded.architecture.check_unit(options.neuron, -1)
     check_bounds(options, "--")
-    check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)
     counts = sorted(set(options.labels)) or round_counts(most, _FEWEST)
     if counts[0] < 2 or counts[-1] > most:
