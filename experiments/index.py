@@ -47,11 +47,12 @@ def models() -> str:
 
 def many_units() -> str:
     """Say on the first page how many units the sentiment is in."""
-    kept = read_result("neuron", f"{SUBWORDS}/neuron")["without"]["refitted"]
-    without, whole = percent(kept["test_accuracy"]), all_units(SUBWORDS, "sst")
+    study = read_result("neuron", f"{SUBWORDS}/neuron")
+    unit, without = study["neuron"]["index"], percent(study["without"]["refitted"]["test_accuracy"])
+    whole = all_units(SUBWORDS, "sst")
     return f"""\
-The sentiment is in many units, and one shows it. Unit 410 alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %, and all units
-without it, fitted again, {without} %: removing it costs nothing. On everyday remarks, unit 410 alone has {board.cell("unit", "remarks")} %, {board.chance("remarks")}."""  # noqa: E501
+The sentiment is in many units, and one shows it. Unit {unit} alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %, and all units
+without it, fitted again, {without} %: removing it costs nothing. On everyday remarks, unit {unit} alone has {board.cell("unit", "remarks")} %, {board.chance("remarks")}."""  # noqa: E501
 
 
 def folder_megabytes(folder: Path) -> float:
@@ -127,7 +128,7 @@ def folders() -> str:
         (
             "neuron",
             "Is there a sentiment neuron, and what else do the units know?",
-            f"Yes: unit 410 of `amazon_subword_1024` alone classifies {one_unit(SUBWORDS, 'sst')} "
+            f"Yes: one unit of `amazon_subword_1024` classifies {one_unit(SUBWORDS, 'sst')} "
             "% of SST correctly; in `amazon_1024` two units share the work.",
         ),
         (

@@ -1,4 +1,4 @@
-"""Measure every shipped model, unit 410 alone and honest baselines, and make the pages again.
+"""Measure every shipped model, one unit alone and honest baselines, and make the pages again.
 
 python -m experiments.board --data DATA
 python -m experiments.board --data DATA --methods default default_small --domains    # new heads

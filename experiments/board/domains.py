@@ -1,4 +1,4 @@
-"""The domains in which unit 410 is compared with labels: tested texts, and others to learn from."""
+"""The domains in which the unit is compared with labels: tested texts, and others to learn from."""
 
 import random
 from collections.abc import Callable

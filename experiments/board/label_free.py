@@ -2,9 +2,9 @@
 
 python -m experiments.board --data DATA --domains tablets tweets    # see __main__.py
 
-Unit 410 has its threshold and sign from SST's train split, and no label of another domain. It is
-compared on the same test texts with bags of n-grams fitted to 10 to 3,000 labels of the domain, C
-by cross-validation on these labels, and with bags fitted to many labels of other domains.
+The sentiment unit has its threshold and sign from SST's train split, and no label of another
+domain. It is compared on the same test texts with bags of n-grams fitted to 10 to 3,000 labels of
+the domain, C by cross-validation on these labels, and with bags fitted to many labels of others.
 """
 
 import warnings
@@ -184,7 +184,7 @@ def draw(domains: dict[str, dict[str, Any]]) -> Figure:
     axes.set_xticks(COUNTS, [f"{count:,}" for count in COUNTS])
     axes.set(
         xlabel="labels of the domain that the bag is fitted to",
-        ylabel="unit 410 ahead of the bag, points",
+        ylabel="one unit ahead of the bag, points",
     )
     axes.legend(frameon=False, title="distance (domains)")
     return figure
@@ -200,7 +200,7 @@ def table() -> str:
         cells = [shown(points.get(count)) for count in COUNTS]
         cells += [shown(row["outside"][key]) for key in OUTSIDE]
         rows.append([domain.distance, domain.title, percent(row["unit"]), *cells])
-    head = ["distance", "domain", "unit 410, %", *(f"{count:,} labels" for count in COUNTS)]
+    head = ["distance", "domain", "one unit, %", *(f"{count:,} labels" for count in COUNTS)]
     fitted = next(iter(domains.values()))["fitted_outside"]
     head += [f"{fitted[key]['fitted_to']:,} {title}" for key, title in OUTSIDE.items()]
     text = markdown(head, rows, "ll" + "r" * (len(head) - 2))
@@ -222,7 +222,7 @@ def units_table() -> str:
         cells = [f"{percent(a['accuracy'])}, {percent(b['accuracy'])}" for a, b in pairs]
         cells += ["-"] * (len(COUNTS) - len(cells))
         rows.append([DOMAINS[name].title, percent(row["unit"]), *cells])
-    head = ["domain", "unit 410", *(f"{count:,} labels" for count in COUNTS)]
+    head = ["domain", "one unit", *(f"{count:,} labels" for count in COUNTS)]
     return markdown(head, rows)
 
 
@@ -236,7 +236,7 @@ def answer() -> str:
     groups = {distance: rows for distance, rows in groups.items() if rows}
     beaten = ", ".join(f"{distance} {most_beaten(rows)}" for distance, rows in groups.items())
     lines = [
-        "**Answer.** When the domain has few labels. Unit 410 has none of them, and is ahead of a "
+        "**Answer.** When the domain has few labels. The unit has none of them, and is ahead of a "
         "bag of words fitted to so many labels of the domain, or fewer, in most domains: "
         f"{beaten}."
     ]
@@ -249,7 +249,7 @@ def answer() -> str:
             f"of {len(words)} domains."
         )
     text = "\n".join(lines)
-    head = ["domains where unit 410 is ahead, level, behind", *(f"{n:,} labels" for n in COUNTS)]
+    head = ["domains where the unit is ahead, level, behind", *(f"{n:,} labels" for n in COUNTS)]
     rows = [[f"{title} ({len(rows)})", *tallies(rows)] for title, rows in groups.items()]
     return f"{text}\n\n{markdown([*head, *OUTSIDE.values()], rows)}"
 

@@ -239,7 +239,7 @@ METHODS: dict[str, tuple[str, Callable[[Path], Method]]] = {
         lambda data: Shipped("amazon_subword_1024"),
     ),
     "amazon_1024": ("`amazon_1024`, all units", lambda data: Shipped("amazon_1024")),
-    "unit": ("unit 410 alone", lambda data: Unit("amazon_subword_1024", data)),
+    "unit": ("one unit alone", lambda data: Unit("amazon_subword_1024", data)),
     "bag_films": ("bag, film texts", film_bag),
     "bag_all": ("bag, film and product texts", public_bag),
     "minilm": ("MiniLM, film and product texts", lambda data: minilm(*all_texts(data))),

@@ -162,7 +162,7 @@ def answer() -> str:
         for first in (OURS, UNIT)
     )
     lines = ["**Answer.** `default`:", "", *default]
-    lines += ["", "Unit 410 alone, which has no label but those of film sentences:", "", *unit]
+    lines += ["", "One unit alone, which has no label but those of film sentences:", "", *unit]
     return "\n".join(lines)
 
 
@@ -201,7 +201,7 @@ def against_bag(name: str, where: str) -> str:
 
 
 def chance(name: str) -> str:
-    """Say whether unit 410 is better than chance on a set of as many texts of each side."""
+    """Say whether the unit is better than chance on a set of as many texts of each side."""
     low, _ = row_of(UNIT, name)["accuracy_interval"]
     return "better than chance" if low > 0.5 else "no better than chance"
 
