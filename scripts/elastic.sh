@@ -16,7 +16,7 @@ fail() {
 }
 
 python=${PYTHON:-python}
-own=$(dirname "$0")/../.venv/bin/python
+own=$(cd -P "$(dirname "$0")/.." && pwd)/.venv/bin/python # also through a link to this folder
 if [ -z "${PYTHON:-}${VIRTUAL_ENV:-}" ] && [ -e "$own" ]; then python=$own; fi
 code=0
 "$python" -c '' 2>/dev/null || code=$?
