@@ -157,7 +157,8 @@ def launch(point: Point, options: Options, number: int) -> Outcome:
         words = [*launch_words(point, options, number), *recipe.arguments(corpus, run)]
         failure = run_to_end(words, options.threads or 1, options.timeout)
         rows = rows_of(run)
-    if failure is not None or len(rows) < options.blocks:
+    # All rows are a measurement, however the run ends: its model may be worth nothing.
+    if len(rows) < options.blocks:
         return failure or "the run ended before its last step"
     per_node = options.ranks_per_node or point.world
     on_gpu = options.device != "cpu" and torch.cuda.is_available()

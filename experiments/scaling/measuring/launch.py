@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from configs.options import TOUR
-from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
 from training.runs.run_directory import read_rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +89,7 @@ def run_to_end(
         end(process, grace)
         assert process.stderr is not None
         process.stderr.close()
-    if process.returncode in (0, NOTHING_WORTH_KEEPING):  # speed is measured, not the model
+    if process.returncode == 0:
         return None
     return reason_in(stderr) or f"exit code {process.returncode}"
 
