@@ -70,6 +70,7 @@ def test_the_recipe_is_sent_to_workers_by_its_name_and_loads_the_model_once(reci
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # Slurm waits for nodes that are lost
 @pytest.mark.parametrize("tool", ["slurm", "spark", "dask", "ray"])
 def test_the_pages_recipes_run_in_the_real_tools(tool):
     """Where it can be installed."""
