@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import IO, Any, Literal
@@ -322,7 +322,7 @@ class Input:
                 return Encoding(marked)
             if self.kind in DELIMITED:
                 with suppress(InputError):  # reading the table raises it, or an earlier one
-                    return encoding_of(lines_of(file, self.location))
+                    return encoding_of(takewhile(lambda line: not is_too_long(line), _lines(file)))
             return Encoding("utf-8")
 
     @property
@@ -459,12 +459,15 @@ def _kind_in(path: str) -> str:
 
 def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:
     """Yield the lines of a file, with their ends; InputError for one that is too long."""
-    number = 1
-    while line := file.readline(LONGEST_RECORD + 2):
+    for number, line in enumerate(_lines(file), start=1):
         if is_too_long(line):
             raise InputError(f"{location}, line {number}: {TOO_LONG}")
         yield line
-        number += 1
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Return the lines of a file, with their ends; of one that is too long, its beginning."""
+    return iter(lambda: file.readline(LONGEST_RECORD + 2), b"")
 
 
 def is_too_long(line: bytes) -> bool:

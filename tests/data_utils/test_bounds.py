@@ -108,6 +108,15 @@ def test_a_line_of_too_many_bytes_is_refused(tmp_path, read, last):
         read(tmp_path / "a.txt")
 
 
+def test_the_encoding_of_a_table_is_found_before_a_line_that_is_too_long(tmp_path):
+    row = "Caf\xe9 na\xefve \x93tr\xe8s bien\x94\n".encode("latin-1")  # quotes as in cp1252
+    (tmp_path / "a.csv").write_bytes(b"text\n" + row * 2000 + b"a" * (LONGEST_RECORD + 1))
+    read = iter(read_records(tmp_path / "a.csv", strict=True))
+    assert next(read)["text"] == "Caf\xe9 na\xefve \u201ctr\xe8s bien\u201d"
+    with pytest.raises(InputError, match="line 2002: longer than"):
+        list(read)
+
+
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("read", [by_pipe, in_blocks])
 def test_a_gigabyte_without_lines_is_refused(tmp_path, read):
