@@ -256,7 +256,7 @@ def test_the_end_stops_what_is_computed_and_says_so(monkeypatch):
     gate = Gate()
     with ThreadPoolExecutor(1) as clients:
         with served(gate) as server:
-            other = clients.submit(server.post, ["long"])
+            other = clients.submit(server.post_alone, ["long"])
             until(lambda: gate.calls)
         refused(other.result(), 503, "the server is shutting down")
     until(lambda: gate.ended == [["long"]])
