@@ -1,7 +1,6 @@
 """Write the mean of several networks of one training, such as its newest checkpoints.
 
 python -m experiments.models.mean runs/decay005/checkpoint/step-* --output runs/mean
-python -m experiments.models.mean runs/decay005/checkpoint/step-* --output weights --bits 8
 
 At a held rate the weights move around a place that none of them is at (Izmailov et al. 2018, arXiv
 1803.05407).
@@ -10,7 +9,7 @@ At a held rate the weights move around a place that none of them is at (Izmailov
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 
@@ -31,8 +30,6 @@ class Options:
     """Model directories, runs or checkpoints, the latest last."""
     output: Path
     """The model directory to write."""
-    bits: Literal[8] | None = None
-    """Bits of each matrix weight, to keep the mean in little space. Default: floats."""
 
 
 def main() -> None:
@@ -51,7 +48,7 @@ def main() -> None:
     provenance.pop(SCORE, None)  # of the last network alone
     save_model(
         options.output, last.model, last.profile, provenance,
-        tokenizer=last.tokenizer, weights=mean, quantized=options.bits is not None,
+        tokenizer=last.tokenizer, weights=mean,
     )  # fmt: skip
 
 

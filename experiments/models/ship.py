@@ -20,6 +20,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
 from mlstm_sentiment.head.head import Head, HeadUnit
 from mlstm_sentiment.head.head_files import CHANCE, FOLDER
+from mlstm_sentiment.text.tokenizer import BYTES
 from model.inference.weights import load_model, save_model
 from transfer.experiment import as_classifier, save_transferred
 from transfer.features import FeatureCache
@@ -27,6 +28,7 @@ from transfer.regression import Examples, Transfer
 from transfer.unit_auc import per_feature_auc
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
+DECODER_BITS = 6  # at most, of a large vocabulary's decoder: only predictions need it
 LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
 
 
@@ -45,7 +47,7 @@ class Options:
     classes: tuple[str, str] | None = None
     """Names of the two labels, the negative one first. Default: as in the texts."""
     bits: Literal[8, 6, 5] = 8
-    """Bits of each matrix weight."""
+    """Bits of each matrix weight; those of a vocabulary's decoder have 6 at most."""
     neuron: int | None = None
     """The classifier's sentiment unit. Default: the unit with the largest weight."""
     work: Path = Path("runs/shipped")
@@ -89,9 +91,10 @@ def with_neuron(classifier: Head, unit: int, train: Examples) -> Head:
 def write_quantized(model: str, folder: Path, bits: int = 8) -> int:
     """Write a model's weights in few bits; return their size in bytes, or refuse a large model."""
     full = load_model(model, compute_dtype=torch.float32)
+    decoder_bits = bits if full.tokenizer.kind == BYTES.kind else min(bits, DECODER_BITS)
     save_model(
         folder, full.model, full.profile, full.provenance,
-        tokenizer=full.tokenizer, quantized=True, bits=bits,
+        tokenizer=full.tokenizer, quantized=True, bits=bits, decoder_bits=decoder_bits,
     )  # fmt: skip
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:

@@ -14,6 +14,7 @@ from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
 from ..files.tensors import (
     SCALE,
+    IntegerBits,
     Shape,
     check_finite,
     is_quantized,
@@ -27,8 +28,8 @@ from ..text.tokenizer import Tokenizer
 from .architecture import Architecture
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
-# fewer bits
-FORMAT_VERSION = 4
+# fewer bits; 5: the decoder's of other bits
+FORMAT_VERSION = 5
 CELL = "mlstm"  # that the engine runs
 _BLOCK = 512  # rows
 _MATRICES = ("mx", "x", "mh", "h")
@@ -45,15 +46,16 @@ class _ModelDescription:
     provenance: dict[str, Any] = field(default_factory=dict)
     quantized: bool | None = None
     bits: Literal[8, 6, 5] = 8
+    decoder_bits: Literal[8, 6, 5] | None = None
 
     def __post_init__(self) -> None:
         text_profile(self.text_profile)
 
     @property
-    def integer_bits(self) -> int | None:
+    def integer_bits(self) -> IntegerBits | None:
         """The bits of the integers that matrices are stored as; None: they are floats."""
         quantized = self.format_version == 2 if self.quantized is None else self.quantized
-        return self.bits if quantized else None
+        return IntegerBits(self.bits, self.decoder_bits or self.bits) if quantized else None
 
 
 class StoredMatrix(NamedTuple):
@@ -97,7 +99,7 @@ class ModelFolder:
     tokenizer: Tokenizer
     profile: TextProfile
     provenance: Mapping[str, Any]
-    integer_bits: int | None  # of the integers that matrices are stored as; None: they are floats
+    integer_bits: IntegerBits | None  # of the matrices; None: they are floats
 
     def weights(self, shapes: Mapping[str, Shape]) -> "_StoredWeights":
         """Return the tensors of the weights' file; InputError unless they have these shapes."""
@@ -222,14 +224,17 @@ class _StoredWeights:
     bits: of the integers that matrices are stored as; None: they are floats.
     """
 
-    def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: int | None):
-        self._bits, self._shapes = bits, shapes
-        integers = [name for name, shape in shapes.items() if bits and is_quantized(shape)]
+    def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: IntegerBits | None):
+        matrices = [name for name, shape in shapes.items() if bits and is_quantized(shape)]
+        self._shapes, self._bits = shapes, {name: bits.of(name) for name in matrices if bits}
         expected = quantized_shapes(shapes, bits) if bits else shapes
-        self._arrays = read_floats(path, expected, integers=integers, bits=bits or 8)
-        largest = np.float32(1 << ((bits or 8) - 1))
+        self._arrays = read_floats(path, expected, integers=self._bits)
         with np.errstate(over="ignore"):
-            check_finite(path, {name: self._arrays[name + SCALE] * largest for name in integers})
+            largest = {
+                name: self._arrays[name + SCALE] * np.float32(1 << (each - 1))
+                for name, each in self._bits.items()
+            }
+            check_finite(path, largest)
 
     def floats(self, name: str) -> np.ndarray:
         is_matrix = is_quantized(self._shapes[name])
@@ -242,6 +247,5 @@ class _StoredWeights:
         name, gain = prefix + key, prefix + key.replace("w_", "g_")
         gains = self._arrays[gain] if gain != name and gain in self._shapes else None
         data, columns = self._arrays[name], self._shapes[name][1]
-        if self._bits is None:
-            return StoredMatrix(data, None, gains, columns, 32)
-        return StoredMatrix(data, self._arrays[name + SCALE], gains, columns, self._bits)
+        bits = self._bits.get(name, 32)  # 32: of floats
+        return StoredMatrix(data, self._arrays.get(name + SCALE), gains, columns, bits)

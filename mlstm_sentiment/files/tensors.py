@@ -1,8 +1,9 @@
 """Files of arrays, as safetensors: read and written with NumPy alone."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -12,6 +13,17 @@ from .writer import write_content
 
 SCALE = ".scale"  # suffix for the factors of a matrix's integers, one per row
 BITS = (8, 6, 5)  # of an integer
+DECODER = "decoder.weight"
+
+
+class IntegerBits(NamedTuple):
+    """The bits of the integers that matrices are stored as, each one of BITS."""
+
+    matrices: int = 8
+    decoder: int = 8  # of the matrix that predicts tokens: no state depends on it
+
+    def of(self, name: str) -> int:
+        return self.decoder if name == DECODER else self.matrices
 
 
 def is_quantized(shape: tuple[int, ...]) -> bool:
@@ -19,33 +31,33 @@ def is_quantized(shape: tuple[int, ...]) -> bool:
     return len(shape) >= 2
 
 
-def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.ndarray]:
+def quantize(arrays: Mapping[str, np.ndarray], integers: IntegerBits) -> dict[str, np.ndarray]:
     """Round each row of each matrix to integers times its own scale, float32 [rows].
 
-    bits: of an integer, one of BITS; integers of 8 bits are int8, fewer are packed.
+    Integers of 8 bits are int8, fewer are packed.
     """
-    largest = np.float32(2 ** (bits - 1) - 1)  # symmetric: the lowest integer is left out
     result: dict[str, np.ndarray] = {}
     for name, array in arrays.items():
         if not is_quantized(array.shape):
             result[name] = array
             continue
-        values = array.astype(np.float32)
+        bits, values = integers.of(name), array.astype(np.float32)
+        largest = np.float32(2 ** (bits - 1) - 1)  # symmetric: the lowest integer is left out
         scale = np.abs(values).max(axis=-1) / largest
         scale = scale.clip(min=np.finfo(np.float32).tiny)  # a row of zeros
-        integers = np.rint(values / scale[..., None]).astype(np.int8)
-        result[name] = integers if bits == 8 else _pack(integers, bits)
+        rounded = np.rint(values / scale[..., None]).astype(np.int8)
+        result[name] = rounded if bits == 8 else _pack(rounded, bits)
         result[name + SCALE] = scale
     return result
 
 
 def quantized_shapes(
-    shapes: Mapping[str, tuple[int, ...]], bits: int = 8
+    shapes: Mapping[str, tuple[int, ...]], integers: IntegerBits
 ) -> dict[str, tuple[int, ...]]:
     result = dict(shapes)
     for name, shape in shapes.items():
         if is_quantized(shape):
-            result[name] = (*shape[:-1], -(-shape[-1] * bits // 8))
+            result[name] = (*shape[:-1], -(-shape[-1] * integers.of(name) // 8))
             result[name + SCALE] = shape[:-1]
     return result
 
@@ -124,15 +136,14 @@ def read_floats(
     expected: Mapping[str, Shape],
     optional: Mapping[str, Shape] | None = None,
     *,
-    integers: Collection[str] = (),
-    bits: int = 8,
+    integers: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
     """Return the arrays of a file as float32; expected, optional: as for `read_arrays`.
 
-    integers: names of arrays that hold integers of `bits`, as `quantize` makes them, and stay so.
+    integers: bits of the arrays that hold integers, as `quantize` makes them, and stay so.
     """
     arrays = read_arrays(path, expected, optional)
-    for name in integers:
+    for name, bits in integers.items():
         if arrays[name].dtype != (np.int8 if bits == 8 else np.uint8):
             raise InputError(
                 f"{path}: tensor {name} holds {arrays[name].dtype}, not {bits}-bit "

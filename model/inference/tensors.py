@@ -60,13 +60,15 @@ def save_model(
     tokenizer: Tokenizer = BYTES,
     quantized: bool = False,
     bits: int = 8,
+    decoder_bits: int | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write a model directory that `load_model` reads; each file is replaced whole.
 
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
-    `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
-    InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
+    `bits`, 8, 6 or 5, the decoder's of `decoder_bits`; None: the same. weights: an earlier copy of
+    the model's; by default its present ones. Raises InputError, with nothing written, if a weight
+    is not finite, or the tokenizer another model's.
 
     >>> loaded = load_model("amazon_1024")
     >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
@@ -84,13 +86,12 @@ def save_model(
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
     if quantized:
-        from mlstm_sentiment.files.tensors import quantize
-
-        integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
+        arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+        integers = files.quantize(arrays, files.IntegerBits(bits, decoder_bits or bits))
         tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
     save_tensors(folder / WEIGHTS_FILE, tensors)
     description = {
-        **_format(tokenizer, quantized, bits),
+        **_format(tokenizer, quantized, bits, decoder_bits or bits),
         "architecture": model.config.architecture(),
         **tokenizer.describe(),
         "text_profile": profile.name,
@@ -99,8 +100,11 @@ def save_model(
     write_json(folder / CONFIG_FILE, description, "part of a folder")
 
 
-def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
+def _format(tokenizer: Tokenizer, quantized: bool, bits: int, decoder_bits: int) -> dict[str, Any]:
     """Return the oldest sufficient format version, and the fields that it needs."""
+    if quantized and bits != decoder_bits:
+        several = {"bits": bits, "decoder_bits": decoder_bits}
+        return {"format_version": 5, "quantized": True, **several}
     if quantized and bits != 8:
         return {"format_version": 4, "quantized": True, "bits": bits}
     if tokenizer.kind == BYTES.kind:

@@ -29,12 +29,12 @@ from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 
 def small_model(
-    folder, profile="openai", newline=-1e3, kind="bytes", bits=8, **architecture
+    folder, profile="openai", newline=-1e3, kind="bytes", bits=8, decoder_bits=None, **architecture
 ) -> TextModel:
     """An untrained model that is sure of what it writes, and that it never ends a line.
 
     Wider recurrent weights would make it chaotic. kind: of its tokens; subwords are 400. bits: of
-    its integers; None: floats.
+    its integers; None: floats. decoder_bits: of the decoder's; None: the same.
     """
     tokenizer = BYTES if kind == "bytes" else small_vocabulary(kind, 400)
     sizes = {"hidden_size": 20, "embedding_size": 7, "vocabulary_size": tokenizer.vocabulary_size}
@@ -43,6 +43,7 @@ def small_model(
     ends = [n for n, spelling in enumerate(tokenizer.spellings) if b"\n" in spelling]
     model.decoder.bias.data[ends] = newline
     stored = {"tokenizer": tokenizer, "quantized": bits is not None, "bits": bits or 8}
+    stored["decoder_bits"] = decoder_bits
     save_model(folder, model, text_profile(profile), {}, **stored)
     return Engine.load(folder)
 

@@ -41,8 +41,8 @@ ARCHITECTURES = {
     "one layer": {},
     "two layers without weight norm": {"layers": 2, "weight_norm": False},
     "units and columns of full registers": {"hidden_size": 64, "embedding_size": 64, "bits": 5},
-    "raw texts": {"profile": "raw", "bits": 6},
-    "pieces of byte-pair encoding": {"kind": "bpe"},
+    "raw texts": {"profile": "raw", "bits": 6, "decoder_bits": 8},
+    "pieces of byte-pair encoding": {"kind": "bpe", "decoder_bits": 6},
     "pieces of a unigram model, two layers": {"kind": "unigram", "layers": 2},
     "floats": {"bits": None},
 }

@@ -50,7 +50,7 @@ def saved(folder, hidden, embedding, layers, bits, weight_norm, tokenizer=BYTES,
         if weight_norm:
             model.layers[0].g_h.data[3] = 0
     profile = text_profile("openai")
-    options = {"quantized": True, "bits": bits} if bits else {}
+    options = {"quantized": True, "bits": bits, "decoder_bits": 6} if bits else {}
     save_model(folder, model, profile, {}, tokenizer=tokenizer, **options)
     return folder
 

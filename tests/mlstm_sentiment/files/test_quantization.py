@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.stored import StoredMatrix
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE, WEIGHTS_FILE
@@ -16,6 +17,7 @@ from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.tensors import (
     BITS,
     SCALE,
+    IntegerBits,
     quantize,
     quantized_shapes,
     unpack,
@@ -39,7 +41,7 @@ def shapes_of(tensors):
 
 
 def rounded(matrix, bits):
-    stored = quantize({"w": matrix}, bits)
+    stored = quantize({"w": matrix}, IntegerBits(bits))
     return StoredMatrix(stored["w"], stored["w" + SCALE], None, matrix.shape[1], bits).floats()
 
 
@@ -49,8 +51,8 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
     random = np.random.default_rng(columns).normal(size=(7, columns)).astype(np.float32)
     sizes = np.array([0, *np.logspace(-6, 2, 6)], np.float32)
     tensors = {"w": random * sizes[:, None], "b": random[:, 0]}
-    stored, back = quantize(tensors, bits), rounded(tensors["w"], bits)
-    assert shapes_of(stored) == quantized_shapes(shapes_of(tensors), bits)
+    stored, back = quantize(tensors, IntegerBits(bits)), rounded(tensors["w"], bits)
+    assert shapes_of(stored) == quantized_shapes(shapes_of(tensors), IntegerBits(bits))
     largest = 2 ** (bits - 1) - 1
     step = np.abs(tensors["w"]).max(1, keepdims=True) / largest
     # half a step, and the rounding of fp32 at the largest value of the row
@@ -105,6 +107,24 @@ def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_mo
     assert np.abs(full - small).max() < change * np.abs(full).max()
     sizes = [(tmp_path / name / WEIGHTS_FILE).stat().st_size for name in ("full", "small")]
     assert sizes[1] < 0.5 * sizes[0]  # this one is tiny: gains, biases and names weigh too
+
+
+def test_fewer_bits_for_the_decoder_change_no_state(tmp_path, small_model):
+    profile, states, costs = text_profile("openai"), [], []
+    for decoder_bits, version in [(8, 2), (6, 5), (5, 5)]:
+        folder = tmp_path / str(decoder_bits)
+        options = {"quantized": True, "bits": 8, "decoder_bits": decoder_bits}
+        save_model(folder, small_model, profile, {}, **options)
+        assert read_json(folder / CONFIG_FILE)["format_version"] == version
+        for model in (load_model(folder), Engine.load(folder)):
+            reading = model.read(["Broke on day one, and no refund!"], bits=True)
+            states.append(reading.features(("last",)))
+            costs.append(reading.bits[0])
+    for engine, torchs in ((1, 0), (3, 2), (5, 4)):
+        np.testing.assert_array_equal(states[engine], states[1])
+        np.testing.assert_array_equal(states[torchs], states[0])
+        assert costs[engine] == pytest.approx(costs[torchs], rel=1e-2)
+    assert len(set(costs[1::2])) == 3
 
 
 def test_a_file_without_a_scale_or_with_one_too_large_is_refused(tmp_path, small_model):
