@@ -54,29 +54,36 @@ class Options:
     """The corpus folder to make; it must not exist."""
     seed: NonNegativeInt = 0
     """Seed of the reviews' order."""
+    train_of_others: bool = False
+    """Leave the first one's train split out: it gives valid and test alone."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    meta = join_corpora(options.corpora, options.output, options.seed)
+    meta = join_corpora(
+        options.corpora, options.output, options.seed, train_of_others=options.train_of_others
+    )
     for name, size in meta["splits"].items():
         print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes")
 
 
-def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[str, Any]:
+def join_corpora(
+    folders: Sequence[Path], output: Path, seed: int = 0, *, train_of_others: bool = False
+) -> dict[str, Any]:
     """Write the corpus folder `output` and return its `meta.json`.
 
-    Its train split is that of all corpora, the reviews in an order drawn by the seed. Valid and
-    test are those of the first. Reviews of the others that are equal to one of these, byte for
-    byte, are left out and counted. Reviews are read in their new order, so this is fast if the
-    corpora fit in memory.
+    Its train split is that of all corpora, or of all but the first, the reviews in an order drawn
+    by the seed. Valid and test are those of the first. Reviews of the others that are equal to one
+    of these, byte for byte, are left out and counted. Reviews are read in their new order, so this
+    is fast if the corpora fit in memory.
 
     Raises InputError for fewer than two corpora, for corpora of different tokenizers or text
     profiles, and if `output` exists or another process is writing it.
     """
     corpora = _open_alike(folders)
     with new_corpus(output), whole_folder(output, CORPUS_FILES) as partial:
-        meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
+        order = np.random.default_rng(seed).permutation(_train_reviews(corpora, train_of_others))
+        meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, order))
         save_tokenizer(partial, corpora[0].tokenizer)
         write_json(partial / META_FILE, meta, "part of a folder")
     return meta
@@ -103,28 +110,28 @@ def _open_alike(folders: Sequence[Path]) -> list[Corpus]:
 
 
 def _write_splits(
-    corpora: Sequence[Corpus], first: Path, folder: Path, seed: int
+    corpora: Sequence[Corpus], first: Path, folder: Path, order: np.ndarray
 ) -> dict[str, Any]:
     """Write the splits; return their entries for meta.json. first: the first corpus's folder."""
     for name in _HELD_OUT:
         for file in (tokens_file(name), offsets_file(name)):
             shutil.copyfile(first / file, folder / file)
-    order = np.random.default_rng(seed).permutation(_train_reviews(corpora))
     train = _write_train([corpus.splits[_TRAIN] for corpus in corpora], order, folder)
     return {_TRAIN: train, **{name: corpora[0].meta["splits"][name] for name in _HELD_OUT}}
 
 
-def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
+def _train_reviews(corpora: Sequence[Corpus], of_others: bool) -> np.ndarray:
     """Return the corpus and the place in it of every review to learn from, int64 [reviews, 2]."""
     first, *others = corpora
     held_out = {review for name in _HELD_OUT for review in _reviews(first.splits[name])}
-    places = [np.arange(first.splits[_TRAIN].reviews)]
-    for split in (corpus.splits[_TRAIN] for corpus in others):
+    places = [np.arange(0 if of_others else first.splits[_TRAIN].reviews)]
+    trains = [corpus.splits[_TRAIN] for corpus in others]
+    for split in trains:
         is_new = (review not in held_out for review in _reviews(split))
         places.append(np.flatnonzero(np.fromiter(is_new, bool, split.reviews)))
     numbered = [np.stack([np.full_like(each, n), each], axis=1) for n, each in enumerate(places)]
     order = np.concatenate(numbered)
-    left_out = sum(corpus.splits[_TRAIN].reviews for corpus in corpora) - len(order)
+    left_out = sum(split.reviews for split in trains) - sum(map(len, places[1:]))
     log.info("%s reviews left out: they are in valid or test of the first corpus", f"{left_out:,}")
     return order
 

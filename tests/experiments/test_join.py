@@ -1,5 +1,7 @@
 """Joined corpora: all text to learn from, and the first one's held-out reviews, as they were."""
 
+import json
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation.preparation import Preparation, check_corpus, prepare_corpus
+from experiments.models import mixture
 from experiments.models.join import join_corpora
 from mlstm_sentiment.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
@@ -104,3 +107,30 @@ def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
         join_corpora([products, films], films)
     with pytest.raises(InputError, match="name a new folder"):
         join_corpora([products, films], Path("."))
+
+
+def test_train_may_be_that_of_the_others_alone(products, films, tmp_path):
+    meta = join_corpora([products, films], tmp_path / "mixture", train_of_others=True)
+    assert Counter(reviews_in(tmp_path / "mixture")) == Counter(reviews_in(films))
+    assert reviews_in(tmp_path / "mixture", "valid") == reviews_in(products, "valid")
+    assert check_corpus(tmp_path / "mixture") == meta["splits"]
+
+
+def test_a_mixture_has_as_much_of_things_films_and_sentences(products, tmp_path, monkeypatch):
+    """Its texts are those of their sources, and no film gives both reviews and sentences."""
+    monkeypatch.setattr(mixture, "BYTES", 500)
+    whole = [f"Film {n} is long. I like part {n}! Is {n} good?" for n in range(40)]
+    films = write_texts(tmp_path / "films.jsonl", whole)
+    words = ["mixture", "--corpus", products, "--films", films, "--output", tmp_path / "mixed"]
+    monkeypatch.setattr("sys.argv", list(map(str, words)))
+    mixture.main()
+    read = {}
+    for name in ("amazon", "films", "sentences"):
+        lines = (tmp_path / "mixed" / f"{name}.jsonl").read_text().splitlines()
+        read[name] = [json.loads(line)["text"] for line in lines]
+        assert sum(map(len, read[name])) in range(500, 600)
+    train = {review.decode().strip() for review in reviews_in(products)}
+    assert set(read["amazon"]) <= train
+    assert set(read["films"]) <= set(whole)
+    cut = {s for text in set(whole) - set(read["films"]) for s in re.split(r"(?<=[.!?]) ", text)}
+    assert set(read["sentences"]) <= cut
