@@ -23,6 +23,7 @@ CONFIDENCE = 0.95
 _TOLERANCE = 1e-6  # of each unit's optimality condition, in which the penalty's slope is 1
 MOST_STEPS = 100  # of Newton's method at one C; five are typical
 _MOST_CHANGES = 1000  # of the active set in one step; after them, the next step goes on
+_MOST_IDLE = 3  # changes that lower the sum too little; after them, units enter one by one
 _LEAST_CURVATURE = 1e-9  # of one example; it is 0 where a probability is rounded to 0 or 1
 _ROUNDING = 1e-12  # of the objective
 _RIDGE = 1e-10  # of a unit's own curvature, so that two equal units have one solution
@@ -293,13 +294,20 @@ def _least_quadratic(
     curvature: np.ndarray, gradient: np.ndarray, start: np.ndarray, tolerance: float
 ) -> np.ndarray:
     """Minimize g (w - start) + (w - start) H (w - start) / 2 + |w|_1 over w."""
-    weights = start.copy()
+    weights, lowest, idle = start.copy(), np.inf, 0
     for _ in range(_MOST_CHANGES):
-        slopes = gradient + curvature @ (weights - start)
-        if _violations(slopes, weights).max() <= tolerance:
+        moved = weights - start
+        slopes = gradient + curvature @ moved
+        value = (gradient + slopes) @ moved / 2 + np.abs(weights).sum()
+        idle += lowest - value <= _ROUNDING * abs(value)
+        lowest = min(value, lowest)
+        violations = _violations(slopes, weights)
+        if violations.max() <= tolerance:
             break
         signs = np.sign(weights)
         entering = (weights == 0) & (np.abs(slopes) > 1)
+        if idle >= _MOST_IDLE:  # units that enter together block each other
+            entering &= violations == violations.max()
         signs[entering] = -np.sign(slopes[entering])
         while True:  # as long as a unit would enter on the wrong side; one at least is right
             active = np.flatnonzero(signs)

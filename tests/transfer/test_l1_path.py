@@ -28,6 +28,14 @@ def scaled(exponents):
     return with_columns(lambda features: features * 10.0 ** np.resize(exponents, 10))
 
 
+def of_few_directions():
+    """Two hundred units that know ten things and little else, as those of an untrained model."""
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=(300, 10))
+    features = known @ rng.normal(size=(10, 200)) + 0.05 * rng.normal(size=(300, 200))
+    return features, known[:, 0] + rng.normal(size=300) > 0
+
+
 CASES = {
     "plain": one_of(300, 20),
     "separable": one_of(100, 8, 50.0),
@@ -39,6 +47,7 @@ CASES = {
     "dependent columns": with_columns(
         lambda f: np.hstack([f, f @ np.random.default_rng(1).normal(size=(10, 4))])
     ),
+    "few directions": of_few_directions(),
     "far from 0": with_columns(lambda f: f + 30),
     "many scales": scaled([-8, -4, 0, 2, 5]),
     "huge": scaled([6]),
