@@ -49,6 +49,6 @@ def summarize(results: Mapping[str, Any]) -> Iterator[str]:
             f"The model was trained on {characters / 1e6:,.1f} million characters. In our study of "
             "real reviews the mean state (--pooling mean) had most of its knowledge of sentiment "
             "after 2 million, and no single unit stood out at 54 million "
-            "(experiments/neuron/curve.md); amazon_subword_1024 had a sentiment neuron after 870 "
-            "million."
+            "(experiments/neuron/curve.md); the shipped amazon_subword_1024 has a sentiment "
+            "neuron, after 538 million."
         )

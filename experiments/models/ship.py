@@ -28,7 +28,7 @@ from transfer.regression import Examples, Transfer
 from transfer.unit_auc import per_feature_auc
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
-DECODER_BITS = 6  # at most, of a large vocabulary's decoder: only predictions need it
+DECODER_BITS = 6  # at most, of a large vocabulary's decoder: no state depends on it
 LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
 
 

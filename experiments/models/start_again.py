@@ -22,6 +22,7 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.intervals import area_difference
 from experiments.models.mean import SCORE
+from experiments.models.tables import characters_read
 from experiments.neuron.axes import read_sst
 from experiments.results import find_result, write_result
 from mlstm_sentiment.bounds import Argument
@@ -58,20 +59,21 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    result = find_result("models", "start_again") or {"runs": {}, "gains": {}}
+    result = find_result("models", "start_again") or {"runs": {}, "gains": {}, "shipped": {}}
     shipped = Unit.of(find_model(SHIPPED), options.data)
     units: list[Unit] = []
     starts: list[int] = []
     valid = open_corpus(options.corpus).splits["valid"]
     for run in options.runs:
         provenance = read_json(run / "model" / "config.json")["provenance"]
-        before = characters_before(provenance)
+        before = characters_read(provenance) - provenance["characters"]
         unit = Unit.of(run / "model", options.data)
         starts.append(before)
         units.append(unit)
         measured = {
             "git_revision": provenance["git_revision"],
             "characters": before + provenance["characters"],
+            "against": shipped.weights,
             "unit": {**unit.described(), "to_shipped": unit.ahead_of(shipped)},
             "val": {
                 **unit.on_val().described(),
@@ -89,8 +91,8 @@ def main() -> None:
     if options.beginning is not None:
         begun, rows = min(filter(None, starts), default=0), evaluations(options.beginning, 0)
         result["beginning"] = [row for row in rows if row["characters"] <= begun]
-    on_val = shipped.on_val().described()
-    result["shipped"] = {**shipped.described(), "val": on_val, "origin": describe_origin()}
+    val, origin = shipped.on_val().described(), describe_origin()
+    result["shipped"][shipped.weights] = {**shipped.described(), "val": val, "origin": origin}
     write_result("models", "start_again", result)
 
 
@@ -98,12 +100,6 @@ def bits_of(model: Path, valid: Split) -> float:
     """Return the bits per character of a model on the valid split, as a training scores it."""
     lanes = EvaluateConfig().lanes
     return score_split(Engine.load(model), valid, lanes=lanes).bits_per_character
-
-
-def characters_before(provenance: dict[str, Any]) -> int:
-    """Return how many characters the weights had read with which a training began."""
-    origin = provenance.get("began_from")
-    return 0 if origin is None else origin["characters"] + characters_before(origin)
 
 
 @dataclass(frozen=True)
@@ -114,17 +110,18 @@ class Unit:
     values: np.ndarray  # [N], high for positive sentences
     positive: np.ndarray  # bool [N]
     held_out: int  # sentences of val, at the end
+    weights: str  # the beginning of the model's digest
 
     @classmethod
     def of(cls, model: Path, data: Path) -> "Unit":
         """Read the sentences with a model, and choose its unit."""
-        _, *parts = read_sst(str(model), data)
+        engine, *parts = read_sst(str(model), data)
         states = np.concatenate([part.states for part in parts])
         positive = np.concatenate([part.labels for part in parts]) == 1
         beyond = per_feature_auc(states, positive) - 0.5
         number = int(np.abs(beyond).argmax())
         values = states[:, number] * np.sign(beyond[number])
-        return cls(number, values, positive, len(parts[-1].labels))
+        return cls(number, values, positive, len(parts[-1].labels), engine.digest()[:8])
 
     def on_val(self) -> "Unit":
         """Return the same unit on val's sentences alone."""

@@ -80,14 +80,15 @@ def by_words(model: str) -> str:
 
 def sentences() -> str:
     """Say how far the model of subword tokens is ahead of the one of bytes."""
-    subj, cr = (
-        percent(of_all(SUBWORDS, name)["test_accuracy"] - of_all(BYTES, name)["test_accuracy"])
-        for name in ("subj", "cr")
-    )
+    gains = {
+        name: of_all(SUBWORDS, name)["test_accuracy"] - of_all(BYTES, name)["test_accuracy"]
+        for name in ("sst", "mr", "subj", "cr", "mpqa", "imdb")
+    }
+    imdb, mpqa = percent(gains.pop("imdb")), percent(gains.pop("mpqa"))
     return f"""\
-All units of this model are {subj} to {cr} points better than those of `amazon_1024` on SST, MR, SUBJ and CR, and about equal on MPQA (no paired test).
-On IMDB's long texts they are more than eight points better, and ahead of the published model of this size. IMDB's training
-texts, without labels, are in its training text. The first training's weights, trained on Amazon reviews only, were seven points better. We guess that the
+All units of this model are {percent(min(gains.values()))} to {percent(max(gains.values()))} points better than those of `amazon_1024` on SST, MR, SUBJ and CR, and {mpqa} on MPQA (no paired test).
+On IMDB's long texts they are {imdb} points better, and ahead of the published model of this size. IMDB's training
+texts, without labels, are in its training text. The [first weights of this name](../archive.md), trained on Amazon reviews only, were seven points better. We guess that the
 last state keeps more of a text when fewer steps lie between its beginning and its end."""  # noqa: E501
 
 

@@ -43,12 +43,14 @@ RULES = {
 WEIGHTS = {  # results on SST
     "amazon_1024": "`amazon_1024` as shipped, 8 bits",
     "amazon_1024_full": "`amazon_1024`, full weights",
-    "amazon_subword_1024": "`amazon_subword_1024` as shipped, 6 bits",
+    "amazon_subword_1024": "`amazon_subword_1024` as shipped, 8 bits",
     "amazon_subword_1024_full": "`amazon_subword_1024`, full weights",
-    "amazon_subword_1024_997m": "its second training (revision 1014da6c), 6 bits",
-    "amazon_subword_1024_997m_full": "its second training, full weights",
-    "amazon_subword_1024_870m": "its first training (revision 86ee7ffc), 6 bits",
-    "amazon_subword_1024_870m_full": "its first training, full weights",
+    "amazon_subword_1024_mean": "its former weights (revision f87429bf), 6 bits",
+    "amazon_subword_1024_mean_full": "its former weights, unrounded",
+    "amazon_subword_1024_997m": "their second training (revision 1014da6c), 6 bits",
+    "amazon_subword_1024_997m_full": "their second training, full weights",
+    "amazon_subword_1024_870m": "their first training (revision 86ee7ffc), 6 bits",
+    "amazon_subword_1024_870m_full": "their first training, full weights",
     "amazon_subword_1024_long": "subword tokens, half as long and without dropout: first seed",
     "amazon_subword_1024_seed_1": "subword tokens, half as long and without dropout: second seed",
 }
@@ -56,8 +58,8 @@ NOTES = """\
 Accuracy in per cent with a 95 % interval; then the AUC. Unit and threshold are chosen on SST's
 train split; no label of another set is used. SST's sentences come from MR, so MR is also tested
 without those that share wording with SST's train and val splits. What remains is harder, since SST
-left out the sentences that its readers found neutral. IMDB was processed in int8. Intervals cover
-the choice of the test texts, not another training."""
+left out the sentences that its readers found neutral. Intervals cover the
+choice of the test texts, not another training."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ from experiments.intervals import (
     separate_difference,
     unpacked_answers,
 )
-from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
+from experiments.models.tables import begun, characters_read, given, trainings
 from experiments.published_sets import SETS, Published
 from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
@@ -256,14 +256,12 @@ def about(model: dict[str, Any]) -> str:
     """Describe the model's size and training in one line."""
     stages = list(trainings(model["provenance"]))
     first, tuned = stages[0], [stage for stage in stages if "finetuned_from" in stage]
-    averaged = model["provenance"].get("mean_of")
     training = "the last training without labels" if tuned else "training"
-    read = None if averaged else characters_read(first) if "characters" in first else None
-    bits = None if averaged else first.get("best_valid_bits_per_character")
+    read = characters_read(first) if "characters" in first else None
+    bits = first.get("best_valid_bits_per_character")
     corpus = given(first, "--data.corpus") or "its corpus"
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
-        *([f"characters: {characters_of_each(averaged)}"] if averaged else []),
         *([f"{read:,} characters in {training}{begun(first)}"] if read else []),
         *([f"{bits:.3f} bits per character at best, on valid of {corpus}"] if bits else []),
         *([f"then fine-tuned on labels, {len(tuned)} times"] if tuned else []),

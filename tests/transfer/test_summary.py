@@ -4,6 +4,7 @@ import copy
 
 import pytest
 
+from experiments.models.tables import characters_read
 from experiments.results import read_result
 from model.inference.weights import load_model
 from tests.support.runs import ROOT
@@ -49,6 +50,5 @@ def test_the_amounts_of_text_are_those_of_the_curve_and_of_the_shipped_model():
     assert "1,024 units, 54 million characters" in curve
     assert "**No unit stands out.**" in curve
     assert "at 54 million" in few
-    averaged = load_model("amazon_subword_1024").provenance["mean_of"]
-    characters = averaged[0]["began_from"]["characters"]
+    characters = characters_read(load_model("amazon_subword_1024").provenance)
     assert f"after {characters / 1e6:.0f} million" in few

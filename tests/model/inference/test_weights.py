@@ -92,7 +92,7 @@ def change(folder, **updates):
 @pytest.mark.parametrize(
     ("updates", "message"),
     [
-        ({"format_version": 5}, "format_version 5 is newer"),
+        ({"format_version": 6}, "format_version 6 is newer"),
         ({"format_version": "1"}, "has no format_version"),
         ({"tokenizer": "words"}, "tokenizer 'words'"),
         ({"text_profile": "shouting"}, "text profile 'shouting'"),

@@ -16,9 +16,9 @@ def study_of(model):
     return copy.deepcopy(read_result("neuron", f"{model}/neuron"))
 
 
-def of_unit(study, unit):
-    study["neuron"] = next(row for row in study["ranking"]["units"] if row["unit"] == unit)
-    study["neuron"]["index"] = unit
+def of_unit(study, place):
+    study["neuron"] = row = dict(study["ranking"]["units"][place])
+    row["index"] = row["unit"]
 
 
 def as_good_as_untrained(study, low=0.54):
@@ -29,36 +29,39 @@ def a_unit_at_chance(study):
     study["neuron"] |= {"test_accuracy": 0.51, "test_interval": [0.49, 0.53]}
 
 
-BETTER = "unit {} separates the classes better, so no sentiment neuron."
+def just_above_the_untrained(study):
+    as_good_as_untrained(study, study["baselines"]["untrained"]["test_accuracy"] + 1e-4)
 
 
 SHIPPED, SMALLER = "amazon_subword_1024", "amazon_1024"
-ALONE = "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a sentiment n"
-BEHIND = "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: "
+ALONE = "Unit {unit} alone predicts {alone} % of the test labels, all 1,024 units {all} %: "
+BETTER = "unit {best} separates the classes better, so no sentiment neuron."
 NOT_IN_IT = (
-    "The model knows the label, but not in this unit: all 1,024 units predict 80.5 % of the test "
-    "labels, unit 410 alone 51.0 %."
+    "The model knows the label, but not in this unit: all 1,024 units predict {all} % of the test "
+    "labels, unit {unit} alone 51.0 %."
 )
 
 
 @pytest.mark.parametrize(
     ("model", "change", "sentence"),
     [
-        (SHIPPED, lambda study: None, ALONE),  # as its page says
-        (SMALLER, lambda study: None, BEHIND + BETTER.format(929)),  # so does this one's
+        (SHIPPED, lambda study: None, ALONE + "a sentiment n"),  # as its page says
+        (SMALLER, lambda study: None, ALONE + BETTER),  # so does this one's
         (SHIPPED, as_good_as_untrained, "No better than an untrained model: all 1,024"),
-        # Just above the untrained model's 0.5451.
-        (SHIPPED, lambda study: as_good_as_untrained(study, 0.5452), "Unit 410 alone predicts"),
+        (SHIPPED, just_above_the_untrained, "Unit {unit} alone predicts"),
         (SHIPPED, a_unit_at_chance, NOT_IN_IT),
-        (SHIPPED, lambda study: of_unit(study, 841), BETTER.format(410)),
-        (SMALLER, lambda study: of_unit(study, 929), "other units know the label nearly as well"),
+        (SHIPPED, lambda study: of_unit(study, 1), BETTER),
+        (SMALLER, lambda study: of_unit(study, 0), "other units know the label nearly as well"),
         (SHIPPED, lambda study: study.update(classes=["not q", "q"]), ": a neuron for q."),
     ],
 )
 def test_the_verdict_follows_the_rule_of_the_glossary(model, change, sentence):
     study = study_of(model)
     change(study)
-    assert sentence in verdict(study)
+    alone, every = (f"{100 * study[part]['test_accuracy']:.1f}" for part in ("neuron", "all_units"))
+    best = study["ranking"]["units"][0]["unit"]
+    about = {"unit": study["neuron"]["index"], "best": best, "alone": alone, "all": every}
+    assert sentence.format(**about) in verdict(study)
 
 
 def test_in_histograms_positive_is_to_the_right():
