@@ -42,8 +42,9 @@ def describe_choices(
     truth, predicted = (_as_indicators(values, len(classes)) for values in (labels, choices))
     result |= bootstrap_intervals(truth, predicted, seed)
     if labels.ndim == 1:
-        del result["jaccard_samples_interval"]  # with one label each it is the accuracy
-        result["accuracy_interval"] = accuracy_interval(result["accuracy"], len(labels))
+        del result["jaccard_samples_interval"]  # with one label, the accuracy, as micro F1
+        interval = accuracy_interval(result["accuracy"], len(labels))
+        result |= {"accuracy_interval": interval, "f1_micro_interval": interval}
     else:
         pairs = zip(labels.T, choices.T, strict=True)
         result["mcc_macro"] = float(np.mean([correlation(t, c) for t, c in pairs]))
@@ -105,6 +106,8 @@ def bootstrap_intervals(
 ) -> dict[str, list[float]]:
     """Return 95 % intervals of metrics pooled over texts, from RESAMPLES draws of texts.
 
+    Where draws are all 0 or all 1, they say nothing: the interval is that of an accuracy.
+
     truth and predicted: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
     """
     N, C = truth.shape
@@ -121,7 +124,11 @@ def bootstrap_intervals(
         "accuracy": 1 - wrong.mean(1) / N,
     }
     tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
-    return {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
+    found = {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
+    return {
+        name: accuracy_interval(low, N) if low == high and low in (0, 1) else [low, high]
+        for name, (low, high) in found.items()
+    }
 
 
 def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:

@@ -23,7 +23,6 @@ CONFIDENCE = 0.95
 _TOLERANCE = 1e-6  # of each unit's optimality condition, in which the penalty's slope is 1
 MOST_STEPS = 100  # of Newton's method at one C; five are typical
 _MOST_CHANGES = 1000  # of the active set in one step; after them, the next step goes on
-_MOST_IDLE = 3  # changes that lower the sum too little; after them, units enter one by one
 _LEAST_CURVATURE = 1e-9  # of one example; it is 0 where a probability is rounded to 0 or 1
 _ROUNDING = 1e-12  # of the objective
 _RIDGE = 1e-10  # of a unit's own curvature, so that two equal units have one solution
@@ -176,7 +175,8 @@ def regress_on_unit(index: int, regression: Regression, train: Examples, val: Ex
 
 
 def _correlations(examples: Examples) -> np.ndarray:
-    centered = examples.features - examples.features.mean(0)
+    features = examples.features.astype(np.float64)  # fp32 would not center a constant unit to 0
+    centered = features - features.mean(0)
     signs = np.where(examples.labels == examples.labels.max(), 1.0, -1.0)
     return signs @ centered / (np.sqrt((centered**2).sum(0)) + 1e-12)
 
@@ -294,20 +294,15 @@ def _least_quadratic(
     curvature: np.ndarray, gradient: np.ndarray, start: np.ndarray, tolerance: float
 ) -> np.ndarray:
     """Minimize g (w - start) + (w - start) H (w - start) / 2 + |w|_1 over w."""
-    weights, lowest, idle = start.copy(), np.inf, 0
+    weights, most = start.copy(), len(start)
     for _ in range(_MOST_CHANGES):
-        moved = weights - start
-        slopes = gradient + curvature @ moved
-        value = (gradient + slopes) @ moved / 2 + np.abs(weights).sum()
-        idle += lowest - value <= _ROUNDING * abs(value)
-        lowest = min(value, lowest)
+        slopes = gradient + curvature @ (weights - start)
         violations = _violations(slopes, weights)
         if violations.max() <= tolerance:
             break
         signs = np.sign(weights)
-        entering = (weights == 0) & (np.abs(slopes) > 1)
-        if idle >= _MOST_IDLE:  # units that enter together block each other
-            entering &= violations == violations.max()
+        outside = np.flatnonzero((weights == 0) & (np.abs(slopes) > 1))
+        entering = outside[np.argsort(-violations[outside], kind="stable")[:most]]
         signs[entering] = -np.sign(slopes[entering])
         while True:  # as long as a unit would enter on the wrong side; one at least is right
             active = np.flatnonzero(signs)
@@ -320,6 +315,7 @@ def _least_quadratic(
         size, stopped = _line_minimum(weights[active], step, float((slopes + signs)[active] @ step))
         weights[active] += size * step
         weights[active[stopped]] = 0
+        most = 2 * most if size == 1 else 1  # units that enter together may block each other
     return weights
 
 

@@ -11,6 +11,9 @@ from scipy.optimize import least_squares, minimize
 
 Values = Mapping[str, float]
 RESTARTS = 20
+STARTS = 4  # of the search; all but the first are up to ten times away from it
+FARTHEST = np.log(1e9)  # from the start: a bandwidth must not become 0
+LOWER = 1 - 1e-6  # of a sum of squares: by less, another place is not taken for a better one
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,27 @@ def fit(
 ) -> Fit:
     """Find the positive values that minimise the squared relative errors.
 
-    predict: values by name to as many numbers as are observed. starts: where the search begins.
+    predict: values by name to as many numbers as are observed. starts: where the search begins; it
+    begins anew from places around, since it finds the least of a neighbourhood only.
     minimax: minimise the worst relative error instead, beginning from the least squares.
     """
     names, target = list(starts), np.asarray(observed)
+    first = np.log(list(starts.values()))
 
     def named(logarithms: np.ndarray) -> dict[str, float]:
-        return dict(zip(names, np.exp(logarithms).tolist(), strict=True))
+        near = np.clip(logarithms, first - FARTHEST, first + FARTHEST)
+        return dict(zip(names, np.exp(near).tolist(), strict=True))
 
     def errors(logarithms: np.ndarray) -> np.ndarray:
         return np.asarray(predict(named(logarithms))) / target - 1
 
     # Logarithms: values stay positive, and a bandwidth weighs as much as a second.
-    solution = least_squares(errors, np.log(list(starts.values())), method="lm")
+    away = np.random.default_rng(0).uniform(-1, 1, (STARTS - 1, len(names))) * np.log(10)
+    solution = least_squares(errors, first, method="lm")
+    for place in first + away:
+        if np.isfinite(errors(place)).all():
+            other = least_squares(errors, place, method="lm")
+            solution = other if other.cost < LOWER * solution.cost else solution
     influence = np.linalg.pinv(solution.jac) * np.exp(solution.x)[:, None]
     place = solution.x
     if minimax:

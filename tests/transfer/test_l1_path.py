@@ -4,9 +4,11 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import cho_factor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from transfer import regression
 from transfer.regression import C_GRID, l1_path
 
 
@@ -85,6 +87,23 @@ def test_no_objective_is_above_liblinears_and_its_optimum_is_found(name):
         assert np.abs(fit.weights).argmax() == np.abs(weights).argmax()
         assert fit.weights == pytest.approx(weights, abs=1e-4)
         assert fit.intercept == pytest.approx(intercept, abs=1e-4)
+
+
+def test_units_that_follow_one_factor_need_few_changes(monkeypatch):
+    """Units that enter together may block each other, so that every change is tiny."""
+    rng = np.random.default_rng(0)
+    factor = rng.normal(size=(1000, 1))
+    features = np.tanh(2 * factor * rng.normal(size=800) + 0.3 * rng.normal(size=(1000, 800)))
+    positive = factor[:, 0] + 0.3 * rng.normal(size=1000) > 0
+    changes = []
+
+    def counted(*arguments, **options):
+        changes.append(1)
+        return cho_factor(*arguments, **options)
+
+    monkeypatch.setattr(regression, "cho_factor", counted)
+    assert all(fit.converged for fit in l1_path(features, positive, C_GRID))
+    assert len(changes) < 800  # fewer than units; 6,500 if all may always enter
 
 
 def test_equal_units_divide_a_weight_and_probabilities_are_scikit_learns():

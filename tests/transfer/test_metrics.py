@@ -96,4 +96,16 @@ def test_an_absent_class_scores_zero_without_a_warning_and_no_label_where_none_i
     assert metrics["per_class"]["c"]["f1"] == 0
     assert metrics["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
     none = np.zeros((8, 3), np.int64)
-    assert describe_choices(none, none, CLASSES)["jaccard_samples_interval"] == [1.0, 1.0]
+    assert describe_choices(none, none, CLASSES)["jaccard_samples"] == 1
+
+
+@pytest.mark.parametrize("right", [0, 1])
+def test_eight_texts_that_are_all_right_or_wrong_are_no_proof(right):
+    """Every draw of them is alike, so draws would give an interval without width."""
+    truth = np.eye(2, dtype=np.int64)[np.arange(8) % 2]
+    several = describe_choices(truth, truth if right else 1 - truth, ("a", "b"))
+    one = describe_choices(truth[:, 0], truth[:, 1 - right], ("a", "b"))
+    for metrics, names in ((one, ("accuracy",)), (several, ("accuracy", "jaccard_samples"))):
+        for name in (*names, "f1_micro", "f1_macro"):
+            assert metrics[name] == right
+            assert metrics[f"{name}_interval"] == accuracy_interval(right, 8)

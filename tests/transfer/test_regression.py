@@ -62,14 +62,15 @@ def test_one_unit_has_a_c_of_its_own_and_the_polarity_of_its_weight():
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])
 def test_correlation_looks_past_means_and_scales(polarity):
-    """One text in ten is positive, so that a mean that is not removed would show."""
+    """One text in ten is positive, so that a mean that is not removed would show: of a constant."""
     rng = np.random.default_rng(0)
-    labels = (np.arange(200) % 10 == 0).astype(int)
-    features = rng.normal(size=(200, 8))
+    labels = (np.arange(1000) % 10 == 0).astype(int)
+    features = rng.normal(size=(1000, 8))
     features[:, 3] += polarity * (2 * labels - 1)
     features = features * 10.0 ** np.array([2, 1, 0, -7, -1, 1, 2, 0]) + np.arange(8) * 9
     features[:, 3] -= 27
-    examples = Examples(features, labels)
+    features[:, 5] = 0.1
+    examples = Examples(features.astype(np.float32), labels)
     weightless = Regression(1.0, np.zeros(8), 0.0, 0.5, True)
     neuron = find_neuron(weightless, examples, examples)
     assert (neuron.index, neuron.polarity) == (3, polarity)

@@ -95,8 +95,8 @@ def parameters(result: dict[str, Any]) -> str:
     for name, value in result["parameters"].items():
         words = name.replace("_bytes_per_second", "").replace("_seconds", "").replace("_", " ")
         deviations = (result[key][name] for key in ("deviations", "deviations_by_repeats"))
-        # A parameter at its bound has no deviation.
-        cells = (quantity(name, each) if each else "at its bound" for each in deviations)
+        # A parameter that changes none of the predictions has no deviation.
+        cells = (quantity(name, each) if each else "not determined" for each in deviations)
         rows.append([words, quantity(name, value), *cells])
     return markdown(["fitted", "value", "+-, by the errors", "+-, by the repeats"], rows)
 

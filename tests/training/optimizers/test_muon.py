@@ -59,6 +59,17 @@ def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
     assert (off <= few_roundings) == (dtype == torch.bfloat16)
 
 
+@pytest.mark.processor
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_direction_that_fades_away_stays_finite(dtype):
+    """Momentum without gradients falls below what fp32 can square, in some hundred steps."""
+    matrix = torch.randn(24, 24, generator=torch.Generator().manual_seed(2))
+    for exponent in range(-44, 1, 4):
+        assert orthogonalized(matrix * 10.0**exponent, dtype).isfinite().all()
+    small = orthogonalized(matrix * 1e-12, dtype)
+    torch.testing.assert_close(small, orthogonalized(matrix, dtype), rtol=0, atol=0.02)
+
+
 def test_steps_without_a_gradient_leave_zeros_and_weights_as_they_are():
     """A first window of a single token, for example, gives recurrent matrices no gradient."""
     start = torch.randn(6, 3, generator=torch.Generator().manual_seed(8))
