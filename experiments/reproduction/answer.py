@@ -88,7 +88,7 @@ def sentences() -> str:
     return f"""\
 All units of this model are {percent(min(gains.values()))} to {percent(max(gains.values()))} points better than those of `amazon_1024` on SST, MR, SUBJ and CR, and {mpqa} on MPQA (no paired test).
 On IMDB's long texts they are {imdb} points better, and ahead of the published model of this size. IMDB's training
-texts, without labels, are in its training text. The [first weights of this name](../archive.md), trained on Amazon reviews only, were seven points better. We guess that the
+texts, without labels, are in its training text. The [first training's weights](../archive.md), on Amazon reviews only, were seven points better. We guess that the
 last state keeps more of a text when fewer steps lie between its beginning and its end."""  # noqa: E501
 
 

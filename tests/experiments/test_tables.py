@@ -3,6 +3,7 @@
 import json
 import re
 from copy import deepcopy
+from functools import partial
 
 import pytest
 
@@ -106,6 +107,14 @@ def test_a_card_names_licence_sources_and_numbers(model):
     ((entry,),) = [json.loads(index)]
     assert entry["name"] == model
     assert all(row["metrics"] and row["dataset"]["split"] == "test" for row in entry["results"])
+    if model.startswith("amazon_"):
+        shown = [each["value"] for row in entry["results"] for each in row["metrics"]]
+        reproduced, bits = (partial(results.read_result, s) for s in ("reproduction", "models"))
+        alone = reproduced(f"{model}/one_rule")["rules"]["best_on_train"]["sets"]
+        rows = [reproduced(f"{model}/sst")["all_units"], *map(alone.get, ("sst", "imdb", "cr"))]
+        measured = [row["test_accuracy"] for row in rows]
+        measured.append(bits(f"bits_{model}")["bits_per_character"])
+        assert shown == pytest.approx(measured, abs=1e-4)
     assert "(SOURCES.md)" in text
     assert re.search(r"-m experiments\.(models|default_model)\.ship", text)
 
