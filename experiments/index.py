@@ -48,11 +48,13 @@ def models() -> str:
 def many_units() -> str:
     """Say on the first page how many units the sentiment is in."""
     study = read_result("neuron", f"{SUBWORDS}/neuron")
-    unit, without = study["neuron"]["index"], percent(study["without"]["refitted"]["test_accuracy"])
+    unit, refitted = study["neuron"]["index"], study["without"]["refitted"]
+    without, (least, _) = percent(refitted["test_accuracy"]), refitted["lost_interval"]
+    costs = "nothing" if least <= 0 else f"{percent(refitted['lost'])} points"
     whole = all_units(SUBWORDS, "sst")
     return f"""\
 The sentiment is in many units, and one shows it. Unit {unit} alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %, and all units
-without it, fitted again, {without} %: removing it costs nothing. On everyday remarks, unit {unit} alone has {board.cell("unit", "remarks")} %, {board.chance("remarks")}."""  # noqa: E501
+without it, fitted again, {without} %: removing it costs {costs}. On everyday remarks, unit {unit} alone has {board.cell("unit", "remarks")} %, {board.chance("remarks")}."""  # noqa: E501
 
 
 def folder_megabytes(folder: Path) -> float:
