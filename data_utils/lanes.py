@@ -221,8 +221,6 @@ def balanced(costs: np.ndarray, lanes: int) -> np.ndarray:
     has one. The largest items come first, each to the shard with the smallest sum (Graham 1969).
     """
     lane_of, sums = np.empty(len(costs), np.int64), np.zeros(lanes, np.int64)
-    if lanes == 1:
-        return np.zeros(len(costs), np.int64)
     left = np.argsort(-costs, kind="stable")
     while len(left):  # assigns together the next items that go to different lanes
         part = left[:lanes]

@@ -20,8 +20,8 @@ from mlstm_sentiment.units.unit_traces import sentiment_traces
 DOCS = Path(__file__).resolve().parent
 MODEL = "amazon_subword_1024"
 SENTENCES = [
-    "The first chapters are boring, but the ending is beautiful and I loved it.",
-    "I loved the story and the music. Sadly, the ending is a waste of time.",
+    "The beginning is boring and badly written, but the ending is wonderful and I loved it.",
+    "I loved the story and the music. Sadly, the ending is a dull waste of time.",
     "It arrived late and the box was torn. The kettle is excellent, and I love it.",
     "A waste of money. The handle fell off and nobody answers.",
 ]

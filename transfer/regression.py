@@ -230,7 +230,8 @@ def l1_path(features: np.ndarray, positive: np.ndarray, grid: Iterable[float]) -
     |w|_1 + |b| + C * sum_n log(1 + exp(-y_n (x_n w + b))), so the intercept is penalized like a
     weight. Newton's method (Lee, Sun and Saunders 2014) replaces the sum by a quadratic function of
     the few units that have a weight or want one; an active-set method (Lee et al. 2007,
-    feature-sign search, where several units may enter at once) minimizes that exactly.
+    feature-sign search, where several units may enter while they do not block each other) minimizes
+    that exactly.
 
     Example:
         path = l1_path(features, labels == 1, [0.25, 0.5, 1.0])
@@ -315,7 +316,7 @@ def _least_quadratic(
         size, stopped = _line_minimum(weights[active], step, float((slopes + signs)[active] @ step))
         weights[active] += size * step
         weights[active[stopped]] = 0
-        most = 2 * most if size == 1 else 1  # units that enter together may block each other
+        most = 2 * most if size == 1 else 1  # may enter next: together, units can block each other
     return weights
 
 

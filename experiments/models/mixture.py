@@ -61,7 +61,10 @@ def reviews(split: Split, chooser: np.random.Generator) -> Iterator[str]:
 
 
 def write(path: Path, texts: Iterable[str]) -> None:
-    """Write the first texts, so many that they have BYTES; one more is taken, and lost."""
+    """Write the first texts, until they have BYTES.
+
+    It takes one more, and drops it, so that the mixture is the one of the shipped training.
+    """
     size, taken = 0, []
     for text in texts:
         if size >= BYTES:

@@ -55,7 +55,7 @@ class _ModelDescription:
     def integer_bits(self) -> IntegerBits | None:
         """The bits of the integers that matrices are stored as; None: they are floats."""
         quantized = self.format_version == 2 if self.quantized is None else self.quantized
-        return IntegerBits(self.bits, self.decoder_bits or self.bits) if quantized else None
+        return IntegerBits(self.bits, self.decoder_bits) if quantized else None
 
 
 class StoredMatrix(NamedTuple):
@@ -225,9 +225,10 @@ class _StoredWeights:
     """
 
     def __init__(self, path: Path, shapes: Mapping[str, Shape], bits: IntegerBits | None):
-        matrices = [name for name, shape in shapes.items() if bits and is_quantized(shape)]
-        self._shapes, self._bits = shapes, {name: bits.of(name) for name in matrices if bits}
-        expected = quantized_shapes(shapes, bits) if bits else shapes
+        self._shapes, self._bits, expected = shapes, dict[str, int](), shapes
+        if bits is not None:
+            expected = quantized_shapes(shapes, bits)
+            self._bits = {name: bits.of(name) for name in shapes if is_quantized(shapes[name])}
         self._arrays = read_floats(path, expected, integers=self._bits)
         with np.errstate(over="ignore"):
             largest = {

@@ -19,11 +19,11 @@ DECODER = "decoder.weight"
 class IntegerBits(NamedTuple):
     """The bits of the integers that matrices are stored as, each one of BITS."""
 
-    matrices: int = 8
-    decoder: int = 8  # of the matrix that predicts tokens: no state depends on it
+    matrices: int
+    decoder: int | None = None  # of the matrix that predicts tokens; None: as the others
 
     def of(self, name: str) -> int:
-        return self.decoder if name == DECODER else self.matrices
+        return self.matrices if name != DECODER or self.decoder is None else self.decoder
 
 
 def is_quantized(shape: tuple[int, ...]) -> bool:

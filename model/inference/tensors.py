@@ -85,13 +85,14 @@ def save_model(
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
-    if quantized:
+    integers = files.IntegerBits(bits, decoder_bits) if quantized else None
+    if integers is not None:
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-        integers = files.quantize(arrays, files.IntegerBits(bits, decoder_bits or bits))
-        tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
+        packed = files.quantize(arrays, integers)
+        tensors = {name: torch.from_numpy(array) for name, array in packed.items()}
     save_tensors(folder / WEIGHTS_FILE, tensors)
     description = {
-        **_format(tokenizer, quantized, bits, decoder_bits or bits),
+        **_format(tokenizer, integers),
         "architecture": model.config.architecture(),
         **tokenizer.describe(),
         "text_profile": profile.name,
@@ -100,13 +101,14 @@ def save_model(
     write_json(folder / CONFIG_FILE, description, "part of a folder")
 
 
-def _format(tokenizer: Tokenizer, quantized: bool, bits: int, decoder_bits: int) -> dict[str, Any]:
+def _format(tokenizer: Tokenizer, integers: files.IntegerBits | None) -> dict[str, Any]:
     """Return the oldest sufficient format version, and the fields that it needs."""
-    if quantized and bits != decoder_bits:
-        several = {"bits": bits, "decoder_bits": decoder_bits}
-        return {"format_version": 5, "quantized": True, **several}
-    if quantized and bits != 8:
-        return {"format_version": 4, "quantized": True, "bits": bits}
+    quantized = integers is not None
+    if integers is not None and integers.of(files.DECODER) != integers.matrices:
+        bits = {"bits": integers.matrices, "decoder_bits": integers.decoder}
+        return {"format_version": 5, "quantized": True, **bits}
+    if integers is not None and integers.matrices != 8:
+        return {"format_version": 4, "quantized": True, "bits": integers.matrices}
     if tokenizer.kind == BYTES.kind:
         return {"format_version": 2 if quantized else 1}
     return {"format_version": 3, "quantized": quantized}

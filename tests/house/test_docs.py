@@ -110,8 +110,8 @@ def test_the_first_picture_shows_sentences_that_turn_and_right_answers():
     assert answers == ["positive", "negative", "positive", "negative"]
     (limit,) = traces.ranges()
     for trace in traces.traces[:2]:
-        assert trace.values.max() > limit  # as green as can be
-        assert trace.values.min() < -limit / 2
+        assert trace.values.max() > limit
+        assert trace.values.min() < -limit
     assert drawn["sentences"]().axes
     assert drawn["checkpoints"]().axes
 

@@ -96,7 +96,9 @@ def test_an_absent_class_scores_zero_without_a_warning_and_no_label_where_none_i
     assert metrics["per_class"]["c"]["f1"] == 0
     assert metrics["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
     none = np.zeros((8, 3), np.int64)
-    assert describe_choices(none, none, CLASSES)["jaccard_samples"] == 1
+    metrics = describe_choices(none, none, CLASSES)
+    assert metrics["jaccard_samples"] == 1
+    assert metrics["jaccard_samples_interval"] == accuracy_interval(1.0, 8)
 
 
 @pytest.mark.parametrize("right", [0, 1])

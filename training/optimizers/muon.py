@@ -15,7 +15,7 @@ A, B, C = 3.4445, -4.7750, 2.0315
 _ITERATIONS = 5
 _OBLONG = 1.5  # ratio of the sides from which the Gram form needs fewer operations
 _RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
-_TINY = 1e-15  # least divisor: a zero matrix stays zero; below, fp32 has no squares of its entries
+_TINY = 1e-15  # least divisor: a zero matrix stays zero; fp32 cannot square much smaller entries
 
 
 class Muon(torch.optim.Muon):

@@ -209,13 +209,13 @@ def test_a_known_limit_ends_the_scale_and_larger_values_keep_their_number():
 
 
 def test_a_shipped_models_scale_is_the_units_own_on_labelled_texts():
-    """So that a mixed text turns, from one side of the scale to the other."""
+    """So that a mixed text turns, from one end of the scale to the other."""
     loaded = Engine.load("amazon_subword_1024")
-    texts = ["It is great, I loved it, until it broke. A waste of money."]
+    texts = ["It is great, I loved it, until it broke. A terrible waste of money."]
     result = sentiment_traces(loaded, texts, show_progress=False)
     first, last = (result.traces[0].values[at, 0] / result.ranges()[0] for at in (22, -1))
     assert first > 0.9
-    assert last < -0.5  # its scale ends where the larger of its two tails does
+    assert last < -0.9
     other = sentiment_traces(loaded, texts, state="hidden", show_progress=False)
     assert other.ranges() == other.largest()  # the record is the cell state's
 
