@@ -157,16 +157,21 @@ def fitted(
     }
 
 
+def alike(states: np.ndarray, unit: int) -> np.ndarray:
+    """Return the other units whose states [N, H] vary by between half and twice as much."""
+    spread = states.std(0)
+    found = np.flatnonzero((spread > spread[unit] / 2) & (spread < 2 * spread[unit]))
+    return found[found != unit]
+
+
 def clamped(engine: Engine, texts: list[str], states: np.ndarray, unit: int) -> dict[str, Any]:
     """Return how many more bits a token costs if the unit is held at its mean, and if others are.
 
-    The others are drawn from the units whose states vary by between half and twice as much.
+    The others are drawn from the units that are `alike`.
     """
-    spread = states.std(0)
-    alike = np.flatnonzero((spread > spread[unit] / 2) & (spread < 2 * spread[unit]))
-    alike = alike[alike != unit]
+    like = alike(states, unit)
     draw = np.random.default_rng(SEED)
-    others = draw.choice(alike, min(CLAMPED, len(alike)), replace=False)
+    others = draw.choice(like, min(CLAMPED, len(like)), replace=False)
 
     def bits(clamp: Clamp | None) -> float:
         reading = engine.read(texts, (), bits=True, clamp=clamp)

@@ -8,11 +8,14 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.checkpoints import TEXTS, after_words, best_unit
+from experiments.neuron.clamped import compared, read
 from experiments.neuron.run import Options, best_units, study
 from experiments.published_sets import SETS
 from mlstm_sentiment.engine.engine import Engine
+from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import save_model
+from transfer.regression import Examples, fit_regression
 
 
 @pytest.fixture
@@ -82,3 +85,32 @@ def test_the_best_unit_of_a_checkpoint_is_high_for_positive_texts(texts, small_m
 
 def test_a_word_has_the_value_of_its_last_letter():
     assert after_words("so very good", np.arange(12) / 4) == [0.25, 1.5, 2.75]
+
+
+def test_a_held_unit_stands_still_and_the_others_read_on_without_it(texts, small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    engine, sets = Engine.load(tmp_path / "model"), SETS["sst"].read(tmp_path).sets
+    free = read(engine, sets, None)
+    held = read(engine, sets, Clamp(unit=3, cell=0.25))
+    for before, after in zip(free, held, strict=True):
+        np.testing.assert_array_equal(after.features[:, 3], np.float32(0.25))
+        assert not np.allclose(np.delete(before.features, 3, 1), np.delete(after.features, 3, 1))
+        np.testing.assert_array_equal(before.labels, after.labels)
+
+
+def test_what_the_others_took_from_a_unit_is_lost_only_if_it_is_held():
+    """Unit 1 repeats unit 0, which knows the label, unless unit 0 is held; unit 2 knows nothing."""
+    draw = np.random.default_rng(5)
+    free, held = [], []
+    for count in (200, 100, 150):
+        labels = draw.integers(0, 2, count)
+        known = np.where(labels == 1, 1.0, -1.0)
+        noise = draw.normal(size=(count, 2))
+        free.append(Examples(np.stack([known, known, noise[:, 0]], 1), labels))
+        held.append(Examples(np.stack([np.zeros(count), *noise.T], 1), labels))
+    row = compared(0, fit_regression(*free[:2]), free, held)
+    assert row["left_out"]["lost"] == 0
+    assert row["left_out"]["next"] == {"unit": 1, "areas": [1.0, 1.0]}
+    assert row["held"]["lost"] == 1 - row["held"]["test_accuracy"]
+    assert row["held"]["lost_interval"][0] > 0.3
+    assert max(row["held"]["next"]["areas"]) < 0.7
