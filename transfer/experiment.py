@@ -34,9 +34,9 @@ from mlstm_sentiment.head.steps import Affine, OneVsRest, Sigmoid
 from model.inference.weights import untrained_like
 from model.layers.language_model import layer_of, parameter_count
 
-from .baselines import majority_accuracy, tfidf_accuracy
+from .baselines import TFIDF, baseline_choices, majority_accuracy
 from .features import FeatureCache
-from .intervals import over_draws
+from .intervals import over_draws, paired_difference
 from .plots import FIGURES, PICTURES, write_figures
 from .regression import (
     SPLITS,
@@ -91,6 +91,7 @@ def run_transfer(
         transfer = Transfer.fitted(cache.examples(loaded, sets))
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
+        right = transfer.regression.correct(transfer.examples[2])
         classifier, threshold = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
         results = {
             **describe_transfer(transfer),
@@ -102,7 +103,7 @@ def run_transfer(
             **({"threshold": threshold} if threshold else {}),
             "pooling": list(pooling),
             **describe_task(model, sets, seed),
-            "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
+            "baselines": measure_baselines(loaded, sets, cache, right, seed, untrained),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
         write_figures(output, transfer, classifier, state)
@@ -213,22 +214,27 @@ def measure_baselines(
     loaded: TextModel,
     sets: Sequence[LabelledSet],
     cache: FeatureCache,
+    right: np.ndarray,
     seed: int = 0,
     untrained: int = 1,
 ) -> dict[str, Any]:
     """Return the accuracies of the baselines on test, each with its interval.
 
-    sets: train, val, test. `untrained` models of the same architecture, each with its own seed,
-    read all texts; their accuracy is the mean over the seeds.
+    sets: train, val, test; right: bool [N], the texts of test that the model's features classify
+    correctly. `lost` is what these lose against TF-IDF. `untrained` models of the same
+    architecture, each with its own seed, read all texts; their accuracy is the mean over the seeds.
     """
     train, val, test = sets
-    tested = len(test.labels)
+    tested, words = len(test.labels), baseline_choices(TFIDF, train, val, test) == test.labels
     by_seed = []
     for draw in range(untrained):
         *fitted, tested_on = cache.examples(untrained_like(loaded, seed + draw), sets)
         by_seed.append(fit_regression(*fitted).accuracy(tested_on))
     return {
         "majority": with_interval("test", majority_accuracy(train, test), tested),
-        "tfidf": with_interval("test", tfidf_accuracy(train, val, test), tested),
+        "tfidf": {
+            **with_interval("test", float(words.mean()), tested),
+            **paired_difference(words, right),
+        },
         "untrained": over_draws(by_seed, tested),
     }

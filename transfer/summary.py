@@ -38,11 +38,12 @@ def summarize(results: Mapping[str, Any]) -> Iterator[str]:
             f"Learnt: training raised the accuracy of the features from {percent(untrained)} "
             f"(untrained) to {percent(results)}."
         )
-    if is_above(tfidf, results):
-        yield (
-            f"TF-IDF is ahead ({percent(tfidf)}) where single words give the label away: it counts "
-            "words, the model has to find them in the letters."
-        )
+    low, high = tfidf["lost_interval"]
+    word = "behind" if low > 0 else "ahead" if high < 0 else "level"
+    yield (
+        f"Next to TF-IDF ({percent(tfidf)}): {word}, {100 * (0 - tfidf['lost']):+.1f} points "
+        f"({100 * (0 - high):+.1f} to {100 * (0 - low):+.1f}) on the same texts."
+    )
     characters = provenance.get("characters", FEW_CHARACTERS)
     if characters < FEW_CHARACTERS and "began_from" not in provenance:
         yield (

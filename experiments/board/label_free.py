@@ -261,11 +261,13 @@ def words_by_count(domains: dict[str, Any], place: int) -> list[str]:
 
 
 def most_beaten(domains: dict[str, Any]) -> str:
-    """Return the largest number of labels up to which the unit is ahead in most domains."""
+    """Return the largest number of labels up to which the unit is ahead in most domains.
+
+    A domain that has not so many labels counts as one where it is not.
+    """
     best = "no labels"
     for place, count in enumerate(COUNTS):
-        words = words_by_count(domains, place)
-        if words.count("ahead") * 2 <= len(words):
+        if words_by_count(domains, place).count("ahead") * 2 <= len(domains):
             break
         best = f"{count:,}"
     return best

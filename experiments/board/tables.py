@@ -184,7 +184,7 @@ def limits() -> str:
     right, of_all = row_of(OURS, "remarks")["kinds"]["sarcasm"]
     return f"""\
 {against_bag("remarks", "On everyday remarks")} On SemEval-2018's tweets ({value(OURS, "tweets")} %) it is {NEXT_TO[word(OURS, "vader", "tweets")]} VADER
-({value("vader", "tweets")} %), a free word list. Sarcasm is beyond it: `default` misses {of_all - right} of {of_all} such remarks. It knows English only.
+({value("vader", "tweets")} %), a free word list. It takes much sarcasm for praise: it misses {of_all - right} of {of_all} such remarks. It knows English only.
 [All methods on all sets](experiments/board/README.md)."""  # noqa: E501
 
 

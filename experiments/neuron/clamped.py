@@ -8,6 +8,7 @@ three best units on train are studied so, and a few others for comparison. All i
 C is chosen on val, and the accuracies are of test.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def main() -> None:
         write_result("neuron", f"clamped_{name}", {**result, "origin": describe_origin()})
 
 
-def measured(engine: Engine, sets: tuple[LabelledSet, ...]) -> dict[str, Any]:
+def measured(engine: Engine, sets: Sequence[LabelledSet]) -> dict[str, Any]:
     """Return the accuracy of all units, and of those that are left without each studied one."""
     free = read(engine, sets, None)
     whole = fit_regression(*free[:2])
@@ -65,7 +66,7 @@ def measured(engine: Engine, sets: tuple[LabelledSet, ...]) -> dict[str, Any]:
     return {"all_units": described(whole, free[2]), "units": rows}
 
 
-def read(engine: Engine, sets: tuple[LabelledSet, ...], clamp: Clamp | None) -> list[Examples]:
+def read(engine: Engine, sets: Sequence[LabelledSet], clamp: Clamp | None) -> list[Examples]:
     """Return the final cell states of the splits, with their labels."""
     readings = [engine.read(list(s.texts), ("last",), state="cell", clamp=clamp) for s in sets]
     return [

@@ -137,6 +137,25 @@ def moment(row: dict[str, Any]) -> str:
     return f"`{row['word']}` {row['change']:+.1f} ({row['label']})"
 
 
+def clamped(*models: str) -> str:
+    """Return what the other units know without one: left out of a regression, and held still."""
+    head = ["SST, test, per cent", "left out", "held", "best of the others: AUC", "held"]
+    files = {model: read_result("neuron", f"clamped_{model}") for model in models}
+    rows = [
+        [f"`{model}`, without {row['unit']}"]
+        + [lost(row[way]) for way in ("left_out", "held")]
+        + [next_best(row[way]["next"]) for way in ("left_out", "held")]
+        for model, result in files.items()
+        for row in result["units"]
+    ]
+    return f"{markdown(head, rows)}\n\n{origins(files)}"
+
+
+def next_best(unit: dict[str, Any]) -> str:
+    """Return the AUC on test of the unit that is the best on train."""
+    return f"{unit['areas'][1]:.3f} ({unit['unit']})"
+
+
 def axes(*models: str) -> str:
     """Return AUCs of units and of rotated axes, and what pruning and clamping cost."""
     head = [

@@ -214,9 +214,14 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
         return replace(loaded, model=emphatic(build_model(loaded.architecture, seed)))
 
     monkeypatch.setattr(experiment, "untrained_like", untrained)
-    baselines = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
+    right = np.arange(len(sets[2].labels)) % 2 == 0
+    baselines = measure_baselines(
+        loaded, sets, FeatureCache(tmp_path), right, seed=3, untrained=2
+    )
     assert baselines["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
-    assert baselines["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)
+    words = tfidf_accuracy(*sets)
+    assert baselines["tfidf"]["test_accuracy"] == words
+    assert baselines["tfidf"]["lost"] == pytest.approx(words - right.mean())
     by_hand = []
     for seed in (3, 4):
         model = untrained(loaded, seed).model

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from experiments.intervals import fold_interval, separate_difference
+from experiments.intervals import Difference, fold_interval, separate_difference, wider
 from transfer.intervals import draw_interval, over_draws, paired_difference
 from transfer.regression import accuracy_interval
 
@@ -82,3 +82,16 @@ def test_folds_that_differ_by_more_than_chance_widen_the_interval():
 def test_folds_never_make_the_interval_smaller_than_that_of_the_examples(folds):
     wilson = accuracy_interval(0.6, 100)
     assert fold_interval(folds, wilson) == wilson
+
+
+def test_a_lead_over_folds_has_the_wider_interval_of_pairs_and_of_folds():
+    """The t interval of 0.1, 0.0 and 0.2 by hand: the deviation is 0.1, t(2) is 4.3027."""
+    own, others = [0.7, 0.7, 0.8], [0.6, 0.7, 0.6]
+    margin = 4.3027 * 0.1 / 3**0.5
+    narrow, wide = Difference(0.11, (0.05, 0.17)), Difference(0.11, (-0.5, 0.7))
+    lead = wider(narrow, own, others)
+    assert lead.value == 0.11
+    assert lead.interval == pytest.approx((0.11 - margin, 0.11 + margin), abs=1e-5)
+    assert (narrow.word, lead.word) == ("ahead", "level")
+    assert wider(wide, own, others) == wide
+    assert wider(narrow, [0.7], [0.6]) == narrow

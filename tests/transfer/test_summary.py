@@ -18,7 +18,8 @@ def test_the_tour_says_what_was_learnt_and_why_word_counts_are_ahead():
     assert learnt == (
         "Learnt: training raised the accuracy of the features from 81.0 % (untrained) to 89.3 %."
     )
-    assert ahead.startswith("TF-IDF is ahead (99.3 %) where single words give the label away")
+    assert ahead.startswith("Next to TF-IDF (99.3 %): behind, -10.0 points (-")
+    assert ahead.endswith(") on the same texts.")
     assert few.startswith("The model was trained on 6.1 million characters.")
 
 
@@ -28,13 +29,16 @@ def test_the_tour_says_what_was_learnt_and_why_word_counts_are_ahead():
 def test_enough_text_or_an_unknown_amount_is_not_mentioned(provenance):
     results = copy.deepcopy(TOUR)
     results["model"]["provenance"] = provenance
-    # TF-IDF has more texts right, but its interval holds the model's accuracy.
-    accuracy = results["test_accuracy"]
-    results["baselines"]["tfidf"] |= {
-        "test_accuracy": accuracy + 0.01,
-        "test_interval": [accuracy - 0.01, accuracy + 0.03],
-    }
-    assert len(list(summarize(results))) == 1
+    for interval, word in (
+        ([-0.01, 0.03], "level, -1.0 points (-3.0 to +1.0)"),
+        ([0.0, 0.02], "level, -1.0 points (-2.0 to +0.0)"),
+        ([0.004, 0.016], "behind, -1.0 points (-1.6 to -0.4)"),
+    ):
+        results["baselines"]["tfidf"] |= {"lost": 0.01, "lost_interval": interval}
+        _, words = summarize(results)
+        assert words == f"Next to TF-IDF (99.3 %): {word} on the same texts."
+    results["baselines"]["tfidf"] |= {"lost": -0.02, "lost_interval": [-0.03, -0.01]}
+    assert list(summarize(results))[1].startswith("Next to TF-IDF (99.3 %): ahead, +2.0 points")
     results["baselines"]["untrained"]["test_accuracy"] = results["test_interval"][0]
     assert next(summarize(results)).startswith("No better than an untrained model: 89.3 %")
     results["baselines"]["untrained"]["test_accuracy"] = 0.5

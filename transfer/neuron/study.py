@@ -79,7 +79,8 @@ def run_study(
                 results["neuron"]["cut"], options.seed,
             ),
             "baselines": lambda: measure_baselines(
-                loaded, sets, cache, options.seed, options.untrained
+                loaded, sets, cache, transfer.regression.correct(test),
+                options.seed, options.untrained,
             ),
             "by_labels": lambda: label_efficiency(
                 sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed

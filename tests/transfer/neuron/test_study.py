@@ -149,7 +149,9 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
     assert calls["without_unit"][0][0] == unit
     assert calls["label_efficiency"][0][2] == unit
     assert calls["label_efficiency"][1] == {"counts": [8, 60], "draws": 2, "seed": 5}
-    assert calls["measure_baselines"][0][3:] == (5, 2)
+    right, *rest = calls["measure_baselines"][0][3:]
+    np.testing.assert_array_equal(right, fit_regression(*examples[:2]).correct(examples[2]))
+    assert rest == [5, 2]
 
 
 def test_one_class_against_the_rest(sets):
