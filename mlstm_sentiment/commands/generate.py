@@ -91,6 +91,11 @@ def _clamp_of(options: Options, loaded: "TextModel") -> "Clamp | None":
                 "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )
         own = own_classifier(loaded, options.layer, options.classifier)
+        if not own.is_binary:
+            raise InputError(
+                f"--sentiment is for two classes; the classifier has {', '.join(own.classes)}: "
+                "give --neuron and --value"
+            )
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     is_clamped = options.value is not None or options.hidden_value is not None
     if options.classifier is not None and (options.neuron is not None or not is_clamped):

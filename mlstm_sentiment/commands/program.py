@@ -88,8 +88,10 @@ def run(
         with suppress(OSError):  # the terminal may be gone
             print("interrupted", file=sys.stderr)
         code = error.exit_code if isinstance(error, _Ended) else 128 + signal.SIGINT
-    # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
+    # While Python and its libraries end, another Ctrl-C would print their tracebacks, and a signal
+    # to end would hide how the command has ended.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    atexit.register(_set, _heard(), lambda *_: os._exit(code))
     sys.exit(code)
 
 
@@ -128,18 +130,25 @@ def _ended_by_signals() -> Iterator[None]:
     So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends
     immediately: it may wait for its peers in C++, where Python handles no signal.
     """
-    numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
-    if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
-        numbers = []
-    heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in heard:
-        signal.signal(number, _end)
+    heard = _heard()
+    _set(heard, _end)
     try:
         yield
     finally:
-        for number in heard:
-            if signal.getsignal(number) is _end:
-                signal.signal(number, signal.SIG_DFL)
+        _set([number for number in heard if signal.getsignal(number) is _end], signal.SIG_DFL)
+
+
+def _heard() -> list[signal.Signals]:
+    """Return the signals that would end the process now, if it is no rank."""
+    if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
+        return []
+    numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+
+
+def _set(numbers: Iterable[signal.Signals], handler: Any) -> None:
+    for number in numbers:
+        signal.signal(number, handler)
 
 
 def _end(number: int, frame: object) -> None:

@@ -135,6 +135,8 @@ class Head:
     """
     familiarity: Familiarity | None = None  # None: not measured
     unit: HeadUnit | None = None  # None: the one of most influence
+    learned: frozenset[str] = frozenset()
+    """Digests of the texts that `learn` has fitted it to."""
 
     def __post_init__(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
@@ -183,6 +185,11 @@ class Head:
         names = own if classes is None else tuple(map(str, classes))
         if len(names) != len(own):
             raise InputError(f"{len(names)} classes are named; the model has {len(own)}")
+        if set(names) == set(own) and names != own:
+            raise InputError(
+                f"classes is {', '.join(names)}; the model has them as {', '.join(own)}: leave "
+                "classes out, or give new names in this order"
+            )
         for link in links:
             head = cls(
                 classes=names,

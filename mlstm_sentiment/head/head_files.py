@@ -59,6 +59,7 @@ class _HeadDescription:
     familiarity: Familiarity | None
     neuron: HeadUnit
     model_digest: str
+    learned: tuple[str, ...] = ()
 
 
 def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
@@ -109,6 +110,7 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         and {"bits_per_character": known.bits_per_character, "bits": known.bits},
         "neuron": asdict(head.own_unit),
         "model_digest": head.model_digest,
+        **({"learned": sorted(head.learned)} if head.learned else {}),
     }
 
 
@@ -150,6 +152,7 @@ def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> 
             doubt=described.unsure and checked_between(described.unsure),
             familiarity=described.familiarity,
             unit=described.neuron,
+            learned=frozenset(described.learned),
         )
     except InputError as error:
         is_placed = str(error).startswith(str(folder))

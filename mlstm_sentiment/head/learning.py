@@ -5,8 +5,9 @@ whether it is of each. The new log-odds of a question are slope x old + offset +
 logistic regression with a normal prior around the old head, so that few rows change little.
 """
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ _PRIOR = (1.0, 0.0)  # slope and offset of the old head; the precision of the pr
 _MOST_STEPS = 30  # of Newton's method
 _CLOSE = 1e-3  # change of log-odds after which it ends
 _LEAST = 1e-9  # probability
+_OTHER_CLASSES = "; for classes of your own, train a classifier: docs/transfer.md"
 _MARGIN = 1.96  # standard errors to either end of a 95 % interval
 
 
@@ -141,11 +143,18 @@ class Corrections(NamedTuple):
     left_out: Counter[str]  # rows, by the reason
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[str, str | None, str]], names: Sequence[str]) -> "Corrections":
+    def of(
+        cls,
+        rows: Iterable[tuple[str, str | None, str]],
+        names: Sequence[str],
+        learned: Collection[str] = (),
+    ) -> "Corrections":
         """Return the rows to learn from; InputError for too few of them, and for another label.
 
         rows: the place of each, its text (None where it is no answer) and its label. names: of the
-        answers. A row that classify could not decide, and nobody did, is left out.
+        answers. A row that classify could not decide, and nobody did, is left out; so is a text
+        that the head has learned from before, whose answer would tell nothing of other texts.
+        learned: the digests of these.
         """
         abstained = (NEUTRAL, UNSURE, UNFAMILIAR, NO_ANSWER)
         labels, left_out = dict[str, set[str]](), Counter[str]()
@@ -153,21 +162,30 @@ class Corrections(NamedTuple):
             name = named_by(label, names) or named_by(label, abstained)
             if name is None:
                 known = [*dict.fromkeys([*names, *abstained])]
-                raise unknown_answer(place, label, known)
+                raise unknown_answer(place, label, known, _OTHER_CLASSES)
             if text is None or name not in names:
                 left_out[NO_ANSWER if text is None else name] += 1
+                continue
+            if digest_of(text) in learned:
+                left_out["learned before"] += 1
                 continue
             left_out["repeated"] += text in labels
             labels.setdefault(text, set()).add(name)
         chosen = {text: each.pop() for text, each in labels.items() if len(each) == 1}
         left_out["with two different labels"] = len(labels) - len(chosen)
         if len(chosen) < LEAST_ROWS or len(set(chosen.values())) < 2:
+            reasons = "".join(f", {count:,} {why}" for why, count in (+left_out).items())
             raise InputError(
                 f"{len(chosen):,} rows to learn from, with labels "
-                f"{', '.join(sorted(set(chosen.values()))) or '(none)'}; give {LEAST_ROWS} or "
-                "more, with two different labels"
+                f"{', '.join(sorted(set(chosen.values()))) or '(none)'}{reasons}; give "
+                f"{LEAST_ROWS} or more, with two different labels"
             )
         return cls(list(chosen), list(chosen.values()), +left_out)
+
+
+def digest_of(text: str) -> str:
+    """Return what a head keeps of a text that it has learned from."""
+    return hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
 
 
 def learn(
@@ -200,7 +218,9 @@ def learn(
     if head.is_binary:
         surplus = 2 * (head.probabilities(features, texts) - right / (len(names) - 1))
     return LearnedHead(
-        head=rows.fitted(everything),
+        head=replace(
+            rows.fitted(everything), learned=head.learned.union(map(digest_of, corrections.texts))
+        ),
         before=before[0] == right,
         after=after[0] == right,
         losses=-np.log(np.column_stack(chances).clip(_LEAST)),

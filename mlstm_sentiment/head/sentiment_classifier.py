@@ -295,7 +295,7 @@ class SentimentClassifier(Parameterized):
     def learn_rows(self, rows: Iterable[tuple[str, str | None, str]]) -> LearnedHead:
         if self.fitted.several_labels:
             raise InputError("a text may have several labels; only classifiers of one can learn")
-        corrections = Corrections.of(rows, self.classes)
+        corrections = Corrections.of(rows, self.classes, self.fitted.learned)
         features, words = self.read(corrections.texts)
         return learn(self.fitted, features, corrections, words, sides=self.sides_)
 

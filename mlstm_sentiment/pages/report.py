@@ -531,7 +531,10 @@ def write_report(
     """
     if not classifier.fitted.is_binary:
         count = len(classifier.fitted.classes)
-        raise InputError(f"a report shows two classes; this classifier has {count}")
+        raise InputError(
+            f"a report shows two classes, with or without neutral; this classifier has {count}: "
+            "leave the report out, and count the labels of the output"
+        )
 
     report = _Report(classifier, summary, rows, names)
     for row in answered:

@@ -141,6 +141,18 @@ def test_ctrl_c_while_python_ends_shows_no_traceback(first, said):
     assert (done.returncode, done.stderr) == (-signal.SIGINT, said)
 
 
+@pytest.mark.parametrize(("raised", "code"), [("0", 0), ("InputError('no')", 2)])
+def test_sigterm_while_python_ends_does_not_change_how_the_command_ended(raised, code):
+    ended = (
+        "import atexit, os, signal; from configs.command import run\n"
+        "from mlstm_sentiment.errors import InputError\n"
+        "def command():\n"
+        f"    if {raised}: raise {raised}\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGTERM); run(command)"
+    )
+    assert run_anew("-c", ended).returncode == code
+
+
 def test_nohup_is_heeded_and_signals_are_given_back():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -215,9 +215,7 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
 
     monkeypatch.setattr(experiment, "untrained_like", untrained)
     right = np.arange(len(sets[2].labels)) % 2 == 0
-    baselines = measure_baselines(
-        loaded, sets, FeatureCache(tmp_path), right, seed=3, untrained=2
-    )
+    baselines = measure_baselines(loaded, sets, FeatureCache(tmp_path), right, seed=3, untrained=2)
     assert baselines["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
     words = tfidf_accuracy(*sets)
     assert baselines["tfidf"]["test_accuracy"] == words

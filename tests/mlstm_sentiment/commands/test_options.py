@@ -15,6 +15,8 @@ from mlstm_sentiment.engine.kinds import FeatureKind
 from mlstm_sentiment.engine.request import Clamp
 from mlstm_sentiment.engine.sampling import SamplingConfig, continue_text, generate
 from mlstm_sentiment.engine.scoring import score_split
+from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.head.head_files import save_head
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.split import encode_split
@@ -22,6 +24,7 @@ from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
+from tests.support.heads import regression
 from tests.support.runs import unread_stdout
 
 TEXTS = [review.text for review in synthetic_reviews(12, seed=1)]
@@ -74,6 +77,14 @@ def test_generate(loaded, capsys, words, settings, more):
     expected = written(settings, **more)
     assert capsys.readouterr().out == f"x{visible(expected)}\n"
     assert expected != written({})  # the option changes this text
+
+
+def test_which_side_is_positive_is_not_guessed_of_three_classes(loaded):
+    head = regression(np.eye(3, 12), np.zeros(3), ("fine", "good", "bad"), digest=loaded.digest())
+    save_head(loaded.folder / "classifier", head)
+    with pytest.raises(InputError, match="two classes; the classifier has fine, good, bad: give "):
+        call("generate", loaded, "--prompt", "x", "--sentiment", 2)
+    call("generate", loaded, "--prompt", "x", "--neuron", 2, "--value", 2, "--length", 5)
 
 
 def test_generate_several(loaded, capsys):

@@ -84,6 +84,10 @@ def test_features_that_a_head_cannot_take_are_refused():
         Head.from_sklearn(model, classes=["a", "b", "c"])
     assert Head.from_sklearn(model, classes=["bad", "good"]).classes == ("bad", "good")
     assert Head.from_sklearn(model, classes=[0, 1]).classes == ("0", "1")
+    own = [str(each) for each in model.classes_]
+    assert Head.from_sklearn(model, classes=own).classes == tuple(own)
+    with pytest.raises(InputError, match=f"the model has them as {', '.join(own)}: leave"):
+        Head.from_sklearn(model, classes=own[::-1])
 
 
 TEXTS = ["good", "fine and good", "so good", "bad", "awful, bad", "so bad"]

@@ -8,10 +8,10 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.answers import named_answers, probability_of_each
-from mlstm_sentiment.head.head import Familiarity
+from mlstm_sentiment.head.head import Familiarity, Head
 from mlstm_sentiment.head.head_files import load_head, parts_of, save_head
 from mlstm_sentiment.head.learning import Corrections, learn
-from mlstm_sentiment.head.steps import Neutral, Softmax
+from mlstm_sentiment.head.steps import Affine, Neutral, Sigmoid, Softmax
 from tests.support.heads import bag_of_ngrams, regression, star_head
 
 UNITS = 12
@@ -188,6 +188,27 @@ def test_rows_that_say_nothing_are_left_out_and_counted(rows, left_out):
     corrections = Corrections.of([*PLAIN, *rows], ("negative", "positive"))
     assert corrections.left_out == left_out
     assert corrections.texts == [text for _, text, _ in PLAIN]
+
+
+def test_what_a_head_has_learned_from_tells_nothing_when_it_learns_again(tmp_path):
+    """Labels by chance: known from before, half of them would seem to be right after."""
+    draw = np.random.default_rng(2)
+    rows = [(f"row {n}", f"text {n}", ("a", "b")[draw.integers(2)]) for n in range(90)]
+    head = Head(classes=("a", "b"), steps=(Affine(np.ones((1, 4)), np.zeros(1)), Sigmoid()))
+    head = replace(head, model_digest="digest")
+    features = draw.normal(size=(90, 4)).astype(np.float32)
+    first = learn(head, features[:60], Corrections.of(rows[:60], head.classes))
+    save_head(tmp_path, first.head)
+    kept = load_head(tmp_path, 4)
+    assert kept.learned == first.head.learned
+    assert len(kept.learned) == 60
+    corrections = Corrections.of(rows, head.classes, kept.learned)
+    assert corrections.texts == [text for _, text, _ in rows[60:]]
+    assert corrections.left_out == {"learned before": 60}
+    second = learn(kept, features[60:], corrections)
+    assert len(second.head.learned) == 90
+    with pytest.raises(InputError, match=r"0 rows .*\(none\), 90 learned before; give"):
+        Corrections.of(rows, head.classes, second.head.learned)
 
 
 def test_a_class_that_has_the_name_of_an_abstention_is_learned():
