@@ -138,7 +138,8 @@ def folders() -> str:
             "neuron",
             "Is there a sentiment neuron, and what else do the units know?",
             f"Yes: one unit of `amazon_subword_1024` classifies {one_unit(SUBWORDS, 'sst')} "
-            "% of SST correctly; in `amazon_1024` two units share the work.",
+            "% of SST correctly, and the others take much of it from there; in `amazon_1024` two "
+            "are equally good, and one repeats the other.",
         ),
         (
             "models",
