@@ -168,7 +168,7 @@ _REMEDIES = {
 }
 NO_FILE = "is a pipe or a device, not a file; save its output as a file"
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
-LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
+LONGEST_RECORD = 16 << 20  # bytes of a line or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
