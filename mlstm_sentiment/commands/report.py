@@ -17,7 +17,7 @@ from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.row_files import value_of
-from ..reading.rows import InputRow, OwnNames, Rows
+from ..reading.rows import InputRow, Rows
 from ..reading.source import STREAM, Source
 from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
 from .program import prepare_output
@@ -66,10 +66,10 @@ def run(options: Options) -> None:
     classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
     if set(_ANSWERS) <= set(rows.keys):
         answers, summary = _answers_in(rows, classifier.fitted)
-        write_report(options.output, answers, rows, classifier, summary, OwnNames([], rows.keys))
+        write_report(options.output, answers, rows, classifier, summary)
     else:
         answered = classify(rows, classifier, progress=ProgressBar("classify"))
-        write_report(options.output, answered, rows, classifier, answered.summary, answered.names)
+        write_report(options.output, answered, rows, classifier, answered.summary, answered.added)
 
 
 def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":

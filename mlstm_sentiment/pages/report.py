@@ -6,7 +6,7 @@ import json
 import logging
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
@@ -22,7 +22,7 @@ from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.records import Record
-from ..reading.rows import OwnNames, Rows
+from ..reading.rows import Rows, own_name
 from ..reading.table_model import GroupKey
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import SHOWN_GROUPS, Summary, Tally
@@ -96,7 +96,7 @@ class _Entry:
 class _Report:
     """Collects what the page shows, in bounded memory, while rows are classified.
 
-    summary: counts the same rows. names: those of the rows' own keys in the output.
+    summary: counts the same rows. added: the names of the results in a row.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class _Report:
         classifier: SentimentClassifier,
         summary: Summary,
         rows: Rows,
-        names: OwnNames,
+        added: Collection[str],
     ):
         self._classifier, self._summary = classifier, summary
-        self._input, self._names = rows, names
+        self._input, self._added = rows, added
         self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
@@ -122,7 +122,7 @@ class _Report:
         return self._classifier.fitted.classes[1]
 
     def _own(self, key: str) -> str:
-        return self._names.of([key])[0]
+        return own_name(key, self._added)
 
     def add(self, row: Record) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
@@ -522,18 +522,18 @@ def write_report(
     rows: Rows,
     classifier: SentimentClassifier,
     summary: Summary,
-    names: OwnNames,
+    added: Collection[str] = (),
 ) -> None:
     """Write the report of rows with their answers, and print the counts and the phrases.
 
-    summary: counts the rows while they come. names: those of the rows' own keys in the output.
+    summary: counts the rows while they come. added: the names of the results that a row gains.
     Raises InputError, before it asks for a row, unless there are two classes.
     """
     if not classifier.fitted.is_binary:
         count = len(classifier.fitted.classes)
         raise InputError(f"a report shows two classes; this classifier has {count}")
 
-    report = _Report(classifier, summary, rows, names)
+    report = _Report(classifier, summary, rows, added)
     for row in answered:
         report.add(row)
     summary.tagged = rows.tagged
