@@ -15,10 +15,10 @@ from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
 from ..reading.row_files import value_of
 from ..reading.rows import InputRow, Rows
 from ..reading.source import STREAM, Source
+from ..reading.tables import Record
 from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
 from .program import prepare_output
 
@@ -84,7 +84,7 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":
 
     def answers() -> Iterator[Record]:
         for row in chain(first, chain.from_iterable(batches)):
-            values = row.record.with_values(_answered(row, head))
+            values = Record(_answered(row, head), row.record.place)
             summary.add(values)
             yield values
 

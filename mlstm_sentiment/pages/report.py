@@ -21,9 +21,9 @@ from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
-from ..reading.records import Record
 from ..reading.rows import Rows, own_name
 from ..reading.table_model import GroupKey
+from ..reading.tables import Record
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import SHOWN_GROUPS, Summary, Tally
 from ..text.glyphs import visible

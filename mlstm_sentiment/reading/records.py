@@ -9,7 +9,7 @@ import ast
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -27,8 +27,8 @@ from .inputs import (
 from .tables import (
     DELIMITERS,
     DelimitedRows,
+    Record,
     TableReport,
-    TableRow,
     columnar_rows,
     no_warnings,
     probable_delimiter,
@@ -47,25 +47,6 @@ _NO_SPACE = re.compile(r"[^ \t\r\n]")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 log = logging.getLogger(__name__)
-
-
-class Record(TableRow):
-    """One row, with what is known of it."""
-
-    repaired: bool = False  # it held bytes that are not UTF-8
-    table: TableReport | None = None  # its table, if it is a row of one
-    has_names: bool = True  # its keys are the input's own; a line of text has none
-
-    @classmethod
-    def of_text(cls, text: str, key: str = "text") -> "Record":
-        """Return a text as a record. key: our name for it."""
-        record = cls({key: text})
-        record.has_names = False
-        return record
-
-    def with_values(self, values: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> "Record":
-        """Return a record of other values, at the same place."""
-        return _placed(Record(values), self.place, False)
 
 
 def read_records(
@@ -151,15 +132,18 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
 
 
-def sampled_records(rows: Iterator[TableRow], table: TableReport) -> Iterator[Record]:
-    """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
+def sampled_records(
+    rows: Iterator[Record], table: TableReport, *, strict: bool = True
+) -> Iterator[Record]:
+    """Yield the rows of a table, or of JSON; the first ones show the key of the text.
 
-    Rows of JSON may come in several calls with one table.
+    Rows of JSON may come in several calls with one table. strict: whether bytes that are not UTF-8
+    are refused before; else rows with U+FFFD are marked as repaired.
     """
-    for row in table.sampled(rows):
+    for record in table.sampled(rows):
         table.rows += 1
-        record = row if isinstance(row, Record) else _placed(Record(row), row.place, False)
         record.table = table
+        record.repaired |= not strict and any("\ufffd" in str(v) for v in record.values())
         yield record
 
 
@@ -173,9 +157,7 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     text, _ = _whole(source, file, _LONGEST_JSON, strict, _ON_LINES)
     items = _json_items(text, source.location)
     records = (_as_record(item, f"{source.location}, item {n}") for n, item in enumerate(items, 1))
-    for record in sampled_records(records, table):
-        record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
-        yield record
+    yield from sampled_records(records, table, strict=strict)
 
 
 def _json_items(text: str, location: str) -> list[Any]:
@@ -219,14 +201,14 @@ def _begins_an_array(head: bytes) -> bool:
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
     text, repaired = _decode(line, place, strict, codec)
-    return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
+    return Record({"text": text.rstrip("\r\n")}, place, repaired=repaired, has_names=False)
 
 
 def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
     text, repaired = _decode(line, place, strict, codec)
     if not text.strip():
         return None
-    return _placed(_as_record(_loads(text, place), place), place, repaired)
+    return _as_record(_loads(text, place), place, repaired)
 
 
 def _loads(text: str, place: str) -> Any:
@@ -251,7 +233,7 @@ def _literal(text: str) -> Any:
         return None
 
 
-def _as_record(content: Any, place: str) -> Record:
+def _as_record(content: Any, place: str, repaired: bool = False) -> Record:
     if not isinstance(content, dict):
         hint = ""
         if isinstance(content, list) and all(isinstance(item, dict) for item in content):
@@ -266,12 +248,7 @@ def _as_record(content: Any, place: str) -> Record:
         items = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
-    return _placed(Record(items), place, False)
-
-
-def _placed(record: Record, place: str, repaired: bool) -> Record:
-    record.place, record.repaired = place, repaired or record.repaired
-    return record
+    return Record(items, place, repaired=repaired)
 
 
 def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
@@ -287,7 +264,7 @@ def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tupl
 
 def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     text, repaired = _whole(source, file, _LONGEST_DOCUMENT, strict, "cut it")
-    yield _placed(Record(text=text), source.location, repaired)
+    yield Record({"text": text}, source.location, repaired=repaired)
 
 
 def _whole(
@@ -305,7 +282,7 @@ def _whole(
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     table = TableReport(source.location)
-    rows: Iterator[TableRow]
+    rows: Iterator[Record]
     try:
         if source.kind in WORKBOOKS:
             if source.kept is None:
@@ -319,9 +296,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             table.description = str(source.found_encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
-        for record in sampled_records(rows, table):
-            record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
-            yield record
+        yield from sampled_records(rows, table, strict=strict)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source.location}: not UTF-8 after row {1 + table.rows} ({error.reason}); {_NOT_UTF8}"

@@ -9,9 +9,9 @@ from ..text.markup import without_tags
 from .inputs import Position
 from .no_answer import answered_text
 from .progress import ProgressBar
-from .records import Record
 from .source import Source
 from .table_model import TableModel
+from .tables import Record
 from .texts import KeyChooser, describe_table, unicode_text
 
 _BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch

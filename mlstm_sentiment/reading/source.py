@@ -26,9 +26,9 @@ from .inputs import (
     as_input,
     check_used,
 )
-from .records import BYTE_ORDER_MARK, Record, read_lines, read_records, sampled_records
+from .records import BYTE_ORDER_MARK, read_lines, read_records, sampled_records
 from .row_files import Dialect
-from .tables import TableReport, names_columns
+from .tables import Record, TableReport, names_columns
 from .texts import KeyChooser, read_text
 
 PLACE = "standard input"
@@ -272,7 +272,7 @@ class Source:
         """
         if self.texts:
             key = self.text_key if isinstance(self.text_key, str) else "text"
-            return (Record.of_text(text, key) for text in self.texts)
+            return (Record({key: text}, has_names=False) for text in self.texts)
         if self.is_stream:
             return chain.from_iterable(self.arriving())
         return read_records(self.file, strict=True, position=position)

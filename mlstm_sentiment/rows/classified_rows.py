@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.writer import reading
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
 from ..reading.rows import Rows, own_name
 from ..reading.source import Source
+from ..reading.tables import Record
 from .sink import RowOutput, Sink
 from .summary import Summary
 
@@ -119,7 +119,7 @@ class _Classified:
                 advance=progress.advance,
             )
             merged = [
-                values.with_values(values | answer)
+                Record(values | answer, values.place)
                 for values, answer in zip(own, answers, strict=True)
             ]
             output.write(merged[first:])
@@ -127,7 +127,7 @@ class _Classified:
             yield merged
 
     def _own_values(self, record: Record) -> Record:
-        return record.with_values((own_name(k, self.added), v) for k, v in record.items())
+        return Record(((own_name(k, self.added), v) for k, v in record.items()), record.place)
 
     def _request(self) -> dict[str, Any]:
         from ..head.head_files import fitted_digest

@@ -29,7 +29,6 @@ from ..files.writer import (
 )
 from ..reading.columns import NUMBER
 from ..reading.inputs import COMPRESSIONS
-from ..reading.records import Record
 from ..reading.row_files import (
     STANDARD,
     Dialect,
@@ -39,6 +38,7 @@ from ..reading.row_files import (
     row_as_json,
 )
 from ..reading.rows import Rows
+from ..reading.tables import Record
 from ..reading.workbooks import check_fits, write_workbook
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes

@@ -12,9 +12,10 @@ import pytest
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import LONGEST_RECORD
-from mlstm_sentiment.reading.records import _LONGEST_LITERAL, Record, read_records
+from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
 from mlstm_sentiment.reading.source import _arriving_lines as arriving_lines
 from mlstm_sentiment.reading.source import _arriving_records as arriving_records
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.rows.sink import RowOutput
 from tests.data_utils.splits import reviews_in
 
@@ -162,7 +163,7 @@ def test_what_is_nested_or_written_as_python_is_refused(tmp_path):
     deep: list[object] = []
     for _ in range(200_000):  # Python 3.13 and 3.14 write some ten thousand
         deep = [deep]
-    row = Record(a=deep)
+    row = Record({"a": deep})
     row.place = "line 7"
     for row_format in ("jsonl", "csv"):
         with pytest.raises(InputError, match="line 7: is nested too deeply to be written"):

@@ -29,9 +29,9 @@ from mlstm_sentiment.pages.report import (
 )
 from mlstm_sentiment.pages.report import _Share as Share
 from mlstm_sentiment.pages.report import _time_chart as time_chart
-from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.table_model import TableModel
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
 from mlstm_sentiment.rows.summary import Summary

@@ -10,9 +10,9 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.answers import added_names
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
-from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, Rows, _in_batches, own_name
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from tests.support.heads import regression, star_head
@@ -135,7 +135,7 @@ def test_rows_without_the_key_are_refused(text_key):
     assert [row.text for row in next(batches)] == [None] * 2
     if text_key:
         with pytest.raises(InputError, match="no key 'body'"):
-            next(batches_of([Record.of_text("a")], text_key))
+            next(batches_of([Record({"text": "a"}, has_names=False)], text_key))
     with pytest.raises(InputError, match=r"'id'.*--text-key|--text-key.*'id'"):
         next(batches)
 
@@ -148,7 +148,7 @@ def test_rows_before_a_list_for_a_text_are_a_batch():
 
 
 def plain_rows(*texts):
-    return (InputRow(Record(text=text), text) for text in itertools.chain(*texts))
+    return (InputRow(Record({"text": text}), text) for text in itertools.chain(*texts))
 
 
 def test_batches_are_bounded_and_lazy(monkeypatch):
