@@ -317,7 +317,7 @@ def sentiment_traces(
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
-        areas, limits = load_areas(folder, loaded.architecture.hidden_size)
+        areas, limits = load_areas(folder, loaded.architecture.hidden_size) or (None, None)
         limits = limits if state == "cell" else None
         # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
         # not recorded, those that influence the classifier most.
