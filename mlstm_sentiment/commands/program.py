@@ -182,8 +182,6 @@ def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
     for path in filter(None, paths):
         if kind == "a report" and path.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"{path}: the name must end in .html")
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder; name a file in it")
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)

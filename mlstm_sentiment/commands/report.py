@@ -15,7 +15,6 @@ from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.row_files import value_of
 from ..reading.rows import InputRow, Rows
 from ..reading.source import STREAM, Source
 from ..reading.tables import Record
@@ -97,15 +96,15 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     The label is the answer: a person may have corrected it.
     """
     values, place = dict(row.record), row.record.place
-    for name in ("label", "probability"):
+    for name, kind in (("label", str), ("probability", float)):
         cell = values.get(name)
-        if isinstance(cell, str):
+        if cell == "" or cell != cell:  # NaN, of an empty cell
+            values[name] = None
+        elif isinstance(cell, str):
             try:
-                values[name] = value_of(cell, is_text=name == "label")
+                values[name] = kind(cell)
             except ValueError as error:
                 raise _never_written(place, name, cell) from error
-        elif cell != cell:  # NaN, of an empty cell
-            values[name] = None
     neutral = (NEUTRAL,) if head.has_neutral else ()
     names = (*head.classes, *neutral, UNSURE, UNFAMILIAR, NO_ANSWER)
     label = NO_ANSWER if values["label"] is None else named_by(str(values["label"]), names)

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -301,32 +301,25 @@ def _remove_held(lock_file: Path) -> None:
 
 
 @contextmanager
-def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
+def one_at_a_time(path: Path, busy: str, *, waits: bool = False) -> Iterator[None]:
     """Lock the file `path`, which is removed at the end.
 
-    busy: called if another process holds it; raises an error, or returns to wait for that process.
+    busy: what is said if another process holds it, as a TryAgain; logged if this `waits` for it.
     """
     check_output(path, None)
     lock = _lock_of(path)
     try:
         _acquire(lock, path, timeout=0)
-    except filelock.Timeout:
-        busy()
+    except filelock.Timeout as error:
+        if not waits:
+            raise TryAgain(busy) from error
+        log.info("%s", busy)
         _acquire(lock, path)
     try:
         yield
     finally:
         _remove_held(path)
         lock.release()
-
-
-def refusal(message: str) -> Callable[[], None]:
-    """Return a `busy` that raises TryAgain with this message."""
-
-    def refuse() -> None:
-        raise TryAgain(message)
-
-    return refuse
 
 
 @contextmanager

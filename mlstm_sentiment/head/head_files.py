@@ -103,7 +103,7 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "several_labels": head.several_labels,
         "features": {"state": head.state, "pooling": list(head.pooling)},
         "steps": [step.describe() for step in head.steps],
-        "thresholds": list(head.threshold_of_each),
+        "thresholds": list(head.thresholds),
         "unsure": head.doubt and list(head.doubt),
         "familiarity": known
         and {"bits_per_character": known.bits_per_character, "bits": known.bits},

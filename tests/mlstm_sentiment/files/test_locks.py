@@ -18,7 +18,6 @@ from mlstm_sentiment.files.storage import (
     LOCK_FILE,
     lock_folder,
     one_at_a_time,
-    refusal,
 )
 from tests.data_utils.preparation.interruptions import acting_at
 from tests.support.folders import contents
@@ -142,7 +141,7 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
 @pytest.mark.usefixtures("without_file_locks")
 def test_without_file_locks_a_file_is_written_with_a_warning(tmp_path, caplog):
     for _ in range(2):
-        with one_at_a_time(tmp_path / "lock", refusal("busy")):
+        with one_at_a_time(tmp_path / "lock", "busy"):
             pass
         assert "this file system has no locks (Function not implemented)" in caplog.text
         assert not list(contents(tmp_path))
@@ -154,7 +153,7 @@ def test_a_lock_of_another_user_lets_nobody_in(tmp_path, monkeypatch):
 
     lock = tmp_path / "lock"
     lock.touch()
-    for hold in (one_at_a_time(lock, refusal("busy")), lock_folder(tmp_path)):
+    for hold in (one_at_a_time(lock, "busy"), lock_folder(tmp_path)):
         with monkeypatch.context() as patch:
             patch.setattr(filelock.FileLock, "acquire", denied)
             with pytest.raises(PermissionError), hold:
