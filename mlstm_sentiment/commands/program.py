@@ -57,7 +57,8 @@ def run(
     the command silently. Characters that the encoding of stdout or stderr lacks are printed as
     escapes. SIGTERM and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects:
     128 and the signal's number; so do SIGUSR1, SIGUSR2 and SIGXCPU, with 75: start it again. Only
-    this module changes the command's process: its streams, log and signal handlers.
+    this module changes the command's process, its streams, log and signal handlers; `serve` has
+    handlers of its own, too.
     """
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):

@@ -1,4 +1,4 @@
-"""The only way in which this project creates, replaces and removes a file.
+"""How this project writes a file; `storage` renames, copies and removes whole folders.
 
 Names are looked up in an open folder, and no link is followed. A file appears whole or not at all.
 What was written into a folder is recorded next to it, in RECORD: one JSON object for each file,

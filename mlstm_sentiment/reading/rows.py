@@ -143,7 +143,7 @@ class Rows:
 
 
 def _in_batches(rows: Iterable[InputRow], size: int = _FIRST_ROWS) -> Iterator[list[InputRow]]:
-    """Group rows into batches of `size` to BATCH_ROWS, or fewer if rows are long.
+    """Group rows into batches of `size` to _BATCH_ROWS, or fewer if rows are long.
 
     The rows before a faulty one are yielded, too.
     """

@@ -81,7 +81,7 @@ _matched_last: list[re.Pattern[str]] = []  # tried first: the next cell is proba
 def _readings_of(text: str) -> _Readings:
     """Return what a cell means as a date, in each order; all None for anything else.
 
-    readings_of("3/4/2024").day_first  # date(2024, 4, 3)
+    _readings_of("3/4/2024").day_first  # date(2024, 4, 3)
     """
     text = " ".join(text.split())
     if not text or len(text) > 120 or not any(map(str.isdigit, text)):
