@@ -22,8 +22,9 @@ from mlstm_sentiment.reading.labels import (
     log_set,
     ordered_classes,
 )
-from mlstm_sentiment.reading.records import Record, read_records
+from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser, read_text, text_of
 
 # Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.

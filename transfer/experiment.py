@@ -17,7 +17,6 @@ from mlstm_sentiment.files.storage import (
     LOCK_FILE,
     check_replaceable,
     one_at_a_time,
-    refusal,
     whole_folder,
 )
 from mlstm_sentiment.files.writer import check_output, write_json
@@ -114,9 +113,7 @@ def run_transfer(
 @contextmanager
 def only_writer_of(output: Path) -> Iterator[None]:
     """Make a folder of results; InputError while another command writes into it."""
-    busy = refusal(
-        f"{output}: another command is writing its results here; wait, or name another folder"
-    )
+    busy = f"{output}: another command is writing its results here; wait, or name another folder"
     output.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output / LOCK_FILE, busy):
         yield

@@ -1,6 +1,5 @@
 """Features of labelled texts, computed once and kept."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +16,6 @@ from mlstm_sentiment.files.writer import make_folder, set_aside
 from mlstm_sentiment.reading.progress import ProgressBar
 
 from .regression import SPLITS, Examples
-
-_BUSY = "%s: another command is computing these features; waiting for them"
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,8 @@ class FeatureCache:
         lock = set_aside(path, "lock")
         if not path.is_file() or lock.exists():  # by a kill
             make_folder(self.folder)
-            with one_at_a_time(lock, lambda: log.info(_BUSY, path)):
+            busy = f"{path}: another command is computing these features; waiting for them"
+            with one_at_a_time(lock, busy, waits=True):
                 if not path.is_file():
                     with ProgressBar(name, wanted.tokens) as progress:
                         write_features(path, wanted.shape, [wanted], progress.advance)

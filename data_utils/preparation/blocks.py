@@ -18,7 +18,6 @@ from mlstm_sentiment.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_t
 from mlstm_sentiment.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
-    Record,
     has_json_lines,
     parse_json,
     parse_text,
@@ -26,7 +25,7 @@ from mlstm_sentiment.reading.records import (
     reader_of,
     warn_of_other_lines,
 )
-from mlstm_sentiment.reading.tables import TableReport
+from mlstm_sentiment.reading.tables import Record, TableReport
 from mlstm_sentiment.reading.texts import (
     ReadingReport,
     accept,

@@ -31,7 +31,6 @@ from mlstm_sentiment.files.storage import (
     one_at_a_time,
     read_json,
     recover_folders,
-    refusal,
     remove_folder,
 )
 from mlstm_sentiment.files.tokenizers import save_tokenizer
@@ -201,7 +200,7 @@ def new_corpus(output: Path, request: str = "") -> Iterator[dict[str, Any] | Non
     if output.parent.is_file():
         raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
-    busy = refusal(f"{output}: another process is preparing it; wait, or name another folder")
+    busy = f"{output}: another process is preparing it; wait, or name another folder"
     with one_at_a_time(set_aside(output, "lock"), busy):
         if not os.path.lexists(output):  # also a broken link
             with path_in_oserrors(output):

@@ -235,7 +235,7 @@ def merge(
             stack.enter_context(SplitWriter(folder, name, count))
             for name, count in zip(SPLITS, counts, strict=True)
         ]
-        progress = stack.enter_context(ProgressBar("sorting", total))
+        progress = stack.enter_context(ProgressBar("sorting", total, unit="B"))
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
         for reviews in stretches(runs, shuffled, repeats, _SORTED_BYTES):

@@ -247,7 +247,7 @@ def tokenize(
             for name in SPLITS
         }
         total = sum(len(split.tokens) for split in splits.values())
-        progress = stack.enter_context(ProgressBar("encoding", total))
+        progress = stack.enter_context(ProgressBar("encoding", total, unit="B"))
         vocabulary = tokenizer.kind, tokenizer.content
         encode = partial(_encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
         encoded = map_in_order(encode, stretches, workers)

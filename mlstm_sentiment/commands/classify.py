@@ -127,4 +127,4 @@ def run(options: Options) -> None:
     else:
         from ..pages.report import write_report
 
-        write_report(page, classified, rows, classifier, classified.summary, classified.names)
+        write_report(page, classified, rows, classifier, classified.summary, classified.added)

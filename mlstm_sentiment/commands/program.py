@@ -57,7 +57,8 @@ def run(
     the command silently. Characters that the encoding of stdout or stderr lacks are printed as
     escapes. SIGTERM and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects:
     128 and the signal's number; so do SIGUSR1, SIGUSR2 and SIGXCPU, with 75: start it again. Only
-    this module changes the command's process: its streams, log and signal handlers.
+    this module changes the command's process, its streams, log and signal handlers; `serve` has
+    handlers of its own, too.
     """
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -191,8 +192,6 @@ def prepare_output(*paths: Path | None, kind: Kind = "a result") -> None:
     for path in filter(None, paths):
         if kind == "a report" and path.suffix.lower() not in (".html", ".htm"):
             raise InputError(f"{path}: the name must end in .html")
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder; name a file in it")
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)

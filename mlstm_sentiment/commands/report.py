@@ -15,10 +15,9 @@ from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
-from ..reading.row_files import value_of
-from ..reading.rows import InputRow, OwnNames, Rows
+from ..reading.rows import InputRow, Rows
 from ..reading.source import STREAM, Source
+from ..reading.tables import Record
 from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
 from .program import prepare_output
 
@@ -66,10 +65,10 @@ def run(options: Options) -> None:
     classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
     if set(_ANSWERS) <= set(rows.keys):
         answers, summary = _answers_in(rows, classifier.fitted)
-        write_report(options.output, answers, rows, classifier, summary, OwnNames([], rows.keys))
+        write_report(options.output, answers, rows, classifier, summary)
     else:
         answered = classify(rows, classifier, progress=ProgressBar("classify"))
-        write_report(options.output, answered, rows, classifier, answered.summary, answered.names)
+        write_report(options.output, answered, rows, classifier, answered.summary, answered.added)
 
 
 def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":
@@ -84,7 +83,7 @@ def _answers_in(rows: Rows, head: "Head") -> "tuple[Iterator[Record], Summary]":
 
     def answers() -> Iterator[Record]:
         for row in chain(first, chain.from_iterable(batches)):
-            values = row.record.with_values(_answered(row, head))
+            values = Record(_answered(row, head), row.record.place)
             summary.add(values)
             yield values
 
@@ -97,15 +96,15 @@ def _answered(row: InputRow, head: "Head") -> dict[str, Any]:
     The label is the answer: a person may have corrected it.
     """
     values, place = dict(row.record), row.record.place
-    for name in ("label", "probability"):
+    for name, kind in (("label", str), ("probability", float)):
         cell = values.get(name)
-        if isinstance(cell, str):
+        if cell == "" or cell != cell:  # NaN, of an empty cell
+            values[name] = None
+        elif isinstance(cell, str):
             try:
-                values[name] = value_of(cell, is_text=name == "label")
+                values[name] = kind(cell)
             except ValueError as error:
                 raise _never_written(place, name, cell) from error
-        elif cell != cell:  # NaN, of an empty cell
-            values[name] = None
     neutral = (NEUTRAL,) if head.has_neutral else ()
     names = (*head.classes, *neutral, UNSURE, UNFAMILIAR, NO_ANSWER)
     label = NO_ANSWER if values["label"] is None else named_by(str(values["label"]), names)

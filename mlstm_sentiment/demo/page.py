@@ -16,6 +16,7 @@ from ..engine.interface import TextModel
 from ..engine.stored import open_model, read_weights
 from ..errors import InputError
 from ..files.shipped import model_name
+from ..files.tensors import check_finite
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
@@ -185,8 +186,7 @@ def _ranges(loaded: TextModel) -> np.ndarray:
     """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
     reading = loaded.read(_EXAMPLES, ("max", "min"), state="cell")
     values = np.abs(reading.features(("max", "min"))).reshape(len(_EXAMPLES), 2, -1)
-    if not np.isfinite(values).all():
-        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    check_finite(loaded.folder, {"a unit": values})
     ranges: np.ndarray = values.max(axis=(0, 1)).clip(min=1e-3)
     return ranges
 

@@ -76,7 +76,7 @@ def find_model(name_or_folder: str | Path) -> Path:
     if any(path.glob(CLASSIFIER_FILE)) or any(path.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(
             f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
-            "on, and give this folder to classify.py as --classifier"
+            "on, and give this folder to classify as --classifier"
         )
     names = [*ALIASES, *shipped_models()]
     raise InputError(

@@ -12,9 +12,7 @@ import re
 import secrets
 import shutil
 import socket
-import stat
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -49,8 +47,6 @@ _CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file
 _HALF_TENSORS = re.compile(r"\.tmp[0-9A-Za-z]{6}")  # what safetensors renames when it is whole
 _SHOWN = 3  # foreign files that an error names
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"  # in a locked folder; the latter names the process
-_MOST_TRIES = 100  # to lock a folder that other processes create and remove
-_RECORD_SECONDS = 1.0  # within which a new holder of a folder records its name
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # from a file system without locks
 
 Contents = tuple[str, ...]
@@ -305,17 +301,19 @@ def _remove_held(lock_file: Path) -> None:
 
 
 @contextmanager
-def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
+def one_at_a_time(path: Path, busy: str, *, waits: bool = False) -> Iterator[None]:
     """Lock the file `path`, which is removed at the end.
 
-    busy: called if another process holds it; raises an error, or returns to wait for that process.
+    busy: what is said if another process holds it, as a TryAgain; logged if this `waits` for it.
     """
     check_output(path, None)
     lock = _lock_of(path)
     try:
         _acquire(lock, path, timeout=0)
-    except filelock.Timeout:
-        busy()
+    except filelock.Timeout as error:
+        if not waits:
+            raise TryAgain(busy) from error
+        log.info("%s", busy)
         _acquire(lock, path)
     try:
         yield
@@ -324,33 +322,27 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
         lock.release()
 
 
-def refusal(message: str) -> Callable[[], None]:
-    """Return a `busy` that raises TryAgain with this message."""
-
-    def refuse() -> None:
-        raise TryAgain(message)
-
-    return refuse
-
-
 @contextmanager
 def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Iterator[None]:
     """Keep other processes from locking the folder, which is created if absent.
 
     timeout: seconds to wait for the lock's holder to end. A folder that this call created
-    is removed at the end if it is empty. Raises TryAgain, naming the holder, if it is locked;
-    with `new`, FileExistsError if it exists.
+    is removed at the end if it is empty. Raises TryAgain, naming the holder, if it is locked, and
+    if another process removes it meanwhile; with `new`, FileExistsError if it exists.
     """
-    if not new and _is_no_folder(folder):
+    if not new and folder.is_file():
         raise InputError(f"{folder}: is a file; name a folder")
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     for name in (LOCK_FILE, HOLDER_FILE):
         check_output(folder / name, None)
-    lock, tries = _lock_of(folder / LOCK_FILE), _MOST_TRIES
-    while (created := _acquired(lock, folder, timeout, new, is_last=tries == 1)) is None:
-        tries -= 1
+    lock, created = _lock_of(folder / LOCK_FILE), not folder.exists()
+    folder.mkdir(parents=True, exist_ok=not new)
+    try:
+        _acquire_folder(lock, folder, timeout)
+    except FileNotFoundError as error:
+        raise TryAgain(f"{folder}: was just removed by another process; start again") from error
     try:
         _remove_half_files(folder, (HOLDER_FILE,))  # of a killed holder
         write_json(folder / HOLDER_FILE, _description(), None)
@@ -364,40 +356,17 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         lock.release()
 
 
-def _is_no_folder(place: Path) -> bool:
+def _acquire_folder(lock: filelock.BaseFileLock, folder: Path, timeout: float) -> None:
     try:
-        return not stat.S_ISDIR(place.stat().st_mode)
-    except OSError:
-        return False
-
-
-def _acquired(
-    lock: filelock.BaseFileLock, folder: Path, timeout: float, new: bool, *, is_last: bool
-) -> bool | None:
-    """Return whether the folder had to be created; None if its holder has just removed it."""
-    created = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=not new)
-    except FileExistsError:
-        if new or folder.exists() or is_last:
-            raise
-        return None
-    try:
+        _acquire(lock, folder, timeout=0)
+    except filelock.Timeout:
+        if timeout:
+            log.warning("%s; waiting up to %g s for it to end", _holder(folder), timeout)
         try:
-            _acquire(lock, folder, timeout=0)
+            _acquire(lock, folder, timeout)
         except filelock.Timeout as error:
-            if timeout and (holder := _holder(folder, lock)):
-                log.warning("%s; waiting up to %g s for it to end", holder, timeout)
-                with suppress(filelock.Timeout):
-                    _acquire(lock, folder, timeout)
-            if not lock.is_locked and (holder := _holder(folder, lock)):
-                remedy = "wait for it to end, or name another folder"
-                raise TryAgain(f"{holder}; {remedy}") from error
-    except (FileNotFoundError, FileExistsError):
-        if is_last:
-            raise
-        return None
-    return created
+            remedy = "wait for it to end, or name another folder"
+            raise TryAgain(f"{_holder(folder)}; {remedy}") from error
 
 
 def _description() -> dict[str, int | str]:
@@ -405,20 +374,11 @@ def _description() -> dict[str, int | str]:
     return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
-def _holder(folder: Path, lock: filelock.BaseFileLock) -> str | None:
-    """Return the name of a folder's holder; None, with the lock, if it has just left.
-
-    This waits for a new holder to record its name.
-    """
-    end = time.monotonic() + _RECORD_SECONDS
-    while time.monotonic() < end:
-        with suppress(filelock.Timeout):
-            lock.acquire(timeout=0)
-            return None
-        try:
-            holder = read_json(folder / HOLDER_FILE)
-            process = f"process {holder['pid']} on {holder['host']}"
-            return f"{folder}: in use by {process} since {holder['since']}"
-        except (InputError, OSError, KeyError):
-            time.sleep(0.01)
-    return f"{folder}: in use by another process"
+def _holder(folder: Path) -> str:
+    """Return who holds a folder, in words; one that has just begun is not recorded yet."""
+    try:
+        holder = read_json(folder / HOLDER_FILE)
+        process = f"process {holder['pid']} on {holder['host']}"
+        return f"{folder}: in use by {process} since {holder['since']}"
+    except (InputError, OSError, KeyError):
+        return f"{folder}: in use by another process"

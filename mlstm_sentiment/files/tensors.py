@@ -92,16 +92,11 @@ _DTYPES: dict[str, Any] = {
 Shape = tuple[int, ...]
 
 
-def read_arrays(
-    path: Path,
-    expected: Mapping[str, Shape] | None = None,
-    optional: Mapping[str, Shape] | None = None,
-) -> dict[str, np.ndarray]:
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a safetensors file, by name; bfloat16 as its bits, uint16.
 
-    They are copies, and read-only. expected: the shapes that the description of the file implies;
-    None: any. optional: those that the file may have besides. Raises InputError if the file is
-    missing, damaged or of another kind, and for other shapes.
+    They are copies, and read-only. Raises InputError if the file is missing, damaged or of another
+    kind.
     """
     if path.exists() and not path.is_file():  # reading a pipe would wait
         raise InputError(f"{path}: is not a file{GET_AGAIN}")
@@ -111,13 +106,7 @@ def read_arrays(
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
-    arrays = {name: _array(path, name, entry) for name, entry in entries}
-    if expected is not None:
-        present = {name: shape for name, shape in (optional or {}).items() if name in arrays}
-        actual = {name: array.shape for name, array in arrays.items()}
-        required = dict(sorted({**expected, **present}.items()))
-        check_shapes(path, actual, required, "the description asks for")
-    return arrays
+    return {name: _array(path, name, entry) for name, entry in entries}
 
 
 def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
@@ -134,15 +123,18 @@ def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
 def read_floats(
     path: Path,
     expected: Mapping[str, Shape],
-    optional: Mapping[str, Shape] | None = None,
     *,
     integers: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of a file as float32; expected, optional: as for `read_arrays`.
+    """Return the arrays of a file, by name, as float32.
 
-    integers: bits of the arrays that hold integers, as `quantize` makes them, and stay so.
+    expected: the shapes that the description of the file implies. integers: bits of the arrays that
+    hold integers, as `quantize` makes them, and stay so. Raises the errors of `read_arrays`, and
+    InputError for other shapes.
     """
-    arrays = read_arrays(path, expected, optional)
+    arrays = read_arrays(path)
+    actual = {name: array.shape for name, array in arrays.items()}
+    check_shapes(path, actual, dict(sorted(expected.items())), "the description asks for")
     for name, bits in integers.items():
         if arrays[name].dtype != (np.int8 if bits == 8 else np.uint8):
             raise InputError(

@@ -1,4 +1,4 @@
-"""The only way in which this project creates, replaces and removes a file.
+"""How this project writes a file; `storage` renames, copies and removes whole folders.
 
 Names are looked up in an open folder, and no link is followed. A file appears whole or not at all.
 What was written into a folder is recorded next to it, in RECORD: one JSON object for each file,
@@ -194,12 +194,11 @@ class _Folder:
         """Raise InputError unless a file may be created or replaced; kind: as for writing."""
         self._refuse_stream(name)
         self._refuse_link(name)
-        status = self.status(name)
+        path, status = self.path / name, self.status(name)
+        if not name or (status is not None and stat.S_ISDIR(status.st_mode)):
+            raise InputError(f"{path}: is a folder; name a file in it")
         if status is None:
             return
-        path = self.path / name
-        if stat.S_ISDIR(status.st_mode):
-            raise InputError(f"{path}: is a folder; name a file in it")
         source = _inputs.get({}).get((status.st_dev, status.st_ino))
         with suppress(OSError):
             if source is not None and os.path.samestat(source.stat(), status):
@@ -327,8 +326,6 @@ def _parsed(line: bytes) -> dict[str, str] | None:
     """Return a line of a record; None for anything else, such as one that a kill has cut short."""
     with suppress(ValueError, RecursionError):
         content = json.loads(line)
-        if isinstance(content, dict) and "by" in content:  # of an earlier version
-            content["kind"] = f"what {content.pop('by')} of an earlier version wrote"
         if isinstance(content, dict) and content.keys() == _KEYS:
             return {key: str(value) for key, value in content.items()}
     return None
@@ -353,8 +350,6 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
     as a run's folder does to the run: nothing is recorded there, and `lock_folder` and
     `recover_folders` remove what a kill left.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file in it")
     with ExitStack() as stack:
         with path_in_oserrors(path, path.parent):
             folder = stack.enter_context(_Folder(path.parent))

@@ -128,8 +128,9 @@ class Head:
     state: StateName = "cell"  # which half of the last layer's state is the feature
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every token become features
     several_labels: bool = False  # a text may have any number of the classes; else exactly one
-    thresholds: tuple[float, ...] | None = None
-    """Of the positive one of two classes; of every class of several labels; None: one half."""
+    thresholds: tuple[float, ...] = ()
+    """Of the positive one of two classes; of every class of several labels; (): one half of each.
+    """
     doubt: tuple[float, float] | None = None
     """Range of the positive one's probability in which a text is unsure; None: near the threshold.
     """
@@ -142,7 +143,9 @@ class Head:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) < 2:
             raise InputError(f"classes is {self.classes}; give two or more different names")
         self._check_steps()
-        if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
+        untuned = (THRESHOLD,) * (1 if self.is_binary else len(self.classes) * self.several_labels)
+        object.__setattr__(self, "thresholds", self.thresholds or untuned)
+        if len(self.thresholds) != len(untuned):
             raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
 
     @classmethod
@@ -258,17 +261,7 @@ class Head:
     @property
     def threshold(self) -> float:
         """The threshold of the positive one of two classes."""
-        return self.threshold_of_each[0] if self.is_binary else THRESHOLD
-
-    @property
-    def threshold_of_each(self) -> tuple[float, ...]:
-        """The thresholds: of the positive one of two classes, or of every one of several labels."""
-        return self._untuned if self.thresholds is None else self.thresholds
-
-    @property
-    def _untuned(self) -> tuple[float, ...]:
-        several = len(self.classes) if self.several_labels else 0
-        return (THRESHOLD,) * (1 if self.is_binary else several)
+        return self.thresholds[0] if self.is_binary else THRESHOLD
 
     @property
     def unsure(self) -> tuple[float, float]:
@@ -304,7 +297,7 @@ class Head:
         """Return the class, int64 [N]; of several labels 0 or 1 for each, int64 [N, C]."""
         if not self.is_binary and not self.several_labels:
             return probabilities.argmax(1)
-        thresholds = self.threshold if self.is_binary else np.array(self.threshold_of_each)
+        thresholds = self.threshold if self.is_binary else np.array(self.thresholds)
         return (probabilities > thresholds).astype(np.int64)
 
     @cached_property

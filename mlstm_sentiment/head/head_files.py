@@ -104,7 +104,7 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         "several_labels": head.several_labels,
         "features": {"state": head.state, "pooling": list(head.pooling)},
         "steps": [step.describe() for step in head.steps],
-        "thresholds": list(head.threshold_of_each),
+        "thresholds": list(head.thresholds),
         "unsure": head.doubt and list(head.doubt),
         "familiarity": known
         and {"bits_per_character": known.bits_per_character, "bits": known.bits},
@@ -285,20 +285,17 @@ _AREAS, _LIMITS = "areas", "limits"
 CHANCE = 0.5  # the AUC of a unit that does not separate the classes
 
 
-def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray | None = None) -> None:
+def save_areas(folder: Path, areas: np.ndarray, limits: np.ndarray) -> None:
     """Write the AUC and the limit of each unit of a model, [H], into its classifier's folder."""
-    arrays = {_AREAS: areas} if limits is None else {_AREAS: areas, _LIMITS: limits}
+    arrays = {_AREAS: areas, _LIMITS: limits}
     named = {name: np.asarray(each, np.float32) for name, each in arrays.items()}
     write_arrays(folder / AREAS_FILE, named)
 
 
-def load_areas(
-    folder: Path | None, hidden_size: int
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Read the AUC and the limit of each unit, float32 [H]; None for what the folder lacks."""
+def load_areas(folder: Path | None, hidden_size: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Read the AUC and the limit of each unit, float32 [H]; None if the folder has no such file."""
     path = None if folder is None else folder / AREAS_FILE
     if path is None or not path.is_file():
-        return None, None
-    shape = (hidden_size,)
-    floats = read_floats(path, {_AREAS: shape}, {_LIMITS: shape})  # earlier files have no limits
-    return floats[_AREAS], floats.get(_LIMITS)
+        return None
+    floats = read_floats(path, dict.fromkeys((_AREAS, _LIMITS), (hidden_size,)))
+    return floats[_AREAS], floats[_LIMITS]

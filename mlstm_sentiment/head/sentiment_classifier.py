@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
@@ -51,6 +52,7 @@ class _EncodedTexts(NamedTuple):
         return sum(map(len, self.tokens))
 
 
+@dataclass(eq=False, repr=False)  # keeps its arguments as they are: scikit-learn asks for it
 class SentimentClassifier(Parameterized):
     """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
@@ -95,28 +97,16 @@ class SentimentClassifier(Parameterized):
         Show the progress on stderr.
     """
 
-    def __init__(
-        self,
-        model: str | Path | TextModel = "default",
-        classifier: str | Path | Head | None = None,
-        *,
-        threshold: float | None = None,
-        unsure: tuple[float, float] | None = None,
-        sides: bool = False,
-        bits: bool = False,
-        precision: Precision | None = None,
-        threads: int | None = None,
-        show_progress: bool = False,
-    ):
-        self.model = model
-        self.classifier = classifier
-        self.threshold = threshold
-        self.unsure = unsure
-        self.sides = sides
-        self.bits = bits
-        self.precision = precision
-        self.threads = threads
-        self.show_progress = show_progress
+    model: str | Path | TextModel = "default"
+    classifier: str | Path | Head | None = None
+    _: KW_ONLY
+    threshold: float | None = None
+    unsure: tuple[float, float] | None = None
+    sides: bool = False
+    bits: bool = False
+    precision: Precision | None = None
+    threads: int | None = None
+    show_progress: bool = False
 
     @classmethod
     def from_pretrained(

@@ -6,9 +6,9 @@ import json
 import logging
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,9 +21,8 @@ from ..files.writer import write_content
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
-from ..reading.records import Record
-from ..reading.rows import OwnNames, Rows
-from ..reading.table_model import GroupKey
+from ..reading.rows import Rows, own_name
+from ..reading.tables import Record
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import SHOWN_GROUPS, Summary, Tally
 from ..text.glyphs import visible
@@ -89,14 +88,14 @@ class _Entry:
     place: str  # in the file, of the first row
     reason: str  # why it is no answer
     count: int = 0  # rows
-    groups: dict[GroupKey, None] = field(default_factory=dict)
-    months: dict[tuple[str | None, ...], None] = field(default_factory=dict)
+    groups: dict[str, None] = field(default_factory=dict)
+    months: dict[str, None] = field(default_factory=dict)
 
 
 class _Report:
     """Collects what the page shows, in bounded memory, while rows are classified.
 
-    summary: counts the same rows. names: those of the rows' own keys in the output.
+    summary: counts the same rows. added: the names of the results in a row.
     """
 
     def __init__(
@@ -104,11 +103,11 @@ class _Report:
         classifier: SentimentClassifier,
         summary: Summary,
         rows: Rows,
-        names: OwnNames,
+        added: Collection[str],
     ):
         self._classifier, self._summary = classifier, summary
-        self._input, self._names = rows, names
-        self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
+        self._input, self._added = rows, added
+        self._months: dict[str | None, Tally] = {}  # None: rows without a date
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
         self._count = self._kept = 0  # rows
@@ -122,12 +121,12 @@ class _Report:
         return self._classifier.fitted.classes[1]
 
     def _own(self, key: str) -> str:
-        return self._names.of([key])[0]
+        return own_name(key, self._added)
 
     def add(self, row: Record) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
-            month = dates.months(row.get(dates.name))
+            month = dates.month(row.get(dates.name))
             self._months.setdefault(month, Tally())[outcome] += 1
         text, self._count = self._input.key.text_in(row, self._own), self._count + 1
         text = "" if text is None else str(text)
@@ -146,7 +145,7 @@ class _Report:
         entry.count += 1
         self._kept += 1
         if self._summary.by is not None:
-            entry.groups[model.group_key(row.get(self._summary.by))] = None
+            entry.groups[model.group_of(row.get(self._summary.by))] = None
         if month is not None:
             entry.months[month] = None
 
@@ -304,10 +303,9 @@ class _Report:
         groups = self._summary.groups
         if not groups or self._summary.model.group_dates is not None:
             return ""
-        name_of = self._summary.model.group_name
         order = sorted(groups, key=lambda name: self._rank(groups[name]))
         shown = order[:SHOWN_GROUPS]
-        own = [next(map(name_of, entry.groups), "") for entry in self.entries]
+        own = [next(iter(entry.groups), "") for entry in self.entries]
         phrases = self._phrases_by(own, shown)
         rows = []
         for name in shown:
@@ -360,11 +358,9 @@ class _Report:
     def _over_time(self) -> str:
         if (dates := self._summary.model.dates) is None:
             return ""
-        months: dict[str | None, Tally] = {}
-        for key, tally in self._months.items():
-            months.setdefault(dates.settled(key), Tally()).update(tally)
-        undated = months.pop(None, Tally()).answered
-        points = [_share_of(months[m], self._negative, m) for m in sorted(filter(None, months))]
+        months = {name: tally for name, tally in self._months.items() if name is not None}
+        undated = self._months.get(None, Tally()).answered
+        points = [_share_of(months[name], self._negative, name) for name in sorted(months)]
         points = [point for point in points if point.rows]
         if len(points) < 2:
             return ""
@@ -373,8 +369,7 @@ class _Report:
         times = list(accumulate(gaps, initial=0))
         negative = _safe(self._negative)
         chart = _time_chart(points, times, f"share of {negative} texts by month")
-        settled = cache(dates.settled)
-        own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
+        own = [next(iter(entry.months), "") for entry in self.entries]
         phrases = self._phrases_by(own, [point.name for point in points])
         rows = [
             (
@@ -508,11 +503,9 @@ class _Report:
     def _label_columns(self) -> dict[str, list[list[str]]]:
         model, columns = self._summary.model, {}
         if self._summary.by is not None and model.group_dates is None:
-            columns["group"] = [list(map(model.group_name, entry.groups)) for entry in self.entries]
-        if (dates := model.dates) is not None:
-            settled = cache(dates.settled)
-            months = [map(settled, entry.months) for entry in self.entries]
-            columns["month"] = [list(filter(None, dict.fromkeys(own))) for own in months]
+            columns["group"] = [list(entry.groups) for entry in self.entries]
+        if model.dates is not None:
+            columns["month"] = [list(entry.months) for entry in self.entries]
         return columns
 
 
@@ -522,11 +515,11 @@ def write_report(
     rows: Rows,
     classifier: SentimentClassifier,
     summary: Summary,
-    names: OwnNames,
+    added: Collection[str] = (),
 ) -> None:
     """Write the report of rows with their answers, and print the counts and the phrases.
 
-    summary: counts the rows while they come. names: those of the rows' own keys in the output.
+    summary: counts the rows while they come. added: the names of the results that a row gains.
     Raises InputError, before it asks for a row, unless there are two classes.
     """
     if not classifier.fitted.is_binary:
@@ -536,7 +529,7 @@ def write_report(
             "leave the report out, and count the labels of the output"
         )
 
-    report = _Report(classifier, summary, rows, names)
+    report = _Report(classifier, summary, rows, added)
     for row in answered:
         report.add(row)
     summary.tagged = rows.tagged

@@ -9,10 +9,10 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from itertools import chain, takewhile
 from pathlib import Path
@@ -51,11 +51,6 @@ _NOTES = re.compile(
     r"\.(md|rst|html?|pdf|png|jpe?g|gif|ini|db|css|js)$",
     re.IGNORECASE,
 )
-# Python's own readers of these formats stop without an error at a stream that they cannot begin.
-_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
-    ".bz2": bz2.BZ2Decompressor,
-    ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
-}
 
 
 @contextmanager
@@ -74,9 +69,7 @@ def _decompressed(stored: Any, compression: str | None, location: str) -> Iterat
             f"{location}: is not compressed with {name}, though its name ends in {compression}; "
             "rename it"
         )
-    if compression in _DECOMPRESSORS:
-        yield _buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
-    elif compression == ".zip":
+    if compression == ".zip":
         with zipfile.ZipFile(stored) as archive:
             name = _only_member(archive, location)
             try:
@@ -86,8 +79,8 @@ def _decompressed(stored: Any, compression: str | None, location: str) -> Iterat
             with file:
                 yield file
     else:
-        opener = {".gz": _gzip, ".zst": _zstandard}[compression]()
-        with opener.open(stored, "rb") as file:
+        package = {".gz": _gzip, ".bz2": lambda: bz2, ".xz": lambda: lzma, ".zst": _zstandard}
+        with package[compression]().open(stored, "rb") as file:
             yield file
 
 
@@ -127,32 +120,6 @@ def _buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
 
 def _pieces_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(READ_AT_ONCE), b"")
-
-
-def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
-    """Yield the content of streams, one after the other, with or without padding in between.
-
-    Raises EOFError if the end of a stream is missing, and for damage that bz2 reports.
-    """
-    stream, rest = decompressor(), b""
-    while True:
-        while not stream.eof:
-            packed = (rest or stored.read(READ_AT_ONCE)) if stream.needs_input else b""
-            if stream.needs_input and not packed:
-                raise EOFError("the end of a stream is missing")
-            rest = b""
-            try:
-                content = stream.decompress(packed, READ_AT_ONCE)
-            except OSError as error:  # of bz2; named as an error of the disk otherwise
-                raise EOFError(str(error)) from error
-            if content:
-                yield content
-        rest = stream.unused_data.lstrip(b"\0")
-        while not rest and (packed := stored.read(READ_AT_ONCE)):
-            rest = packed.lstrip(b"\0")
-        if not rest:
-            return
-        stream = decompressor()
 
 
 def _gzip() -> Any:
@@ -201,7 +168,7 @@ _REMEDIES = {
 }
 NO_FILE = "is a pipe or a device, not a file; save its output as a file"
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
-LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
+LONGEST_RECORD = 16 << 20  # bytes of a line or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
@@ -379,7 +346,7 @@ class Input:
                 position.stored, position.size = stored, size
             with _decompressed(stored, self.compression, self.location) as file:
                 is_packed_text = self.compression is not None and self.kind not in BINARY
-                yield _buffered(_pieces_of(file)) if is_packed_text else file
+                yield io.BufferedReader(file, READ_AT_ONCE) if is_packed_text else file
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -389,13 +356,16 @@ class Input:
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
         except _damage() as error:
-            raise InputError(
-                f"{self.location}: damaged or cut short ({error}); get it again"
-            ) from error
+            raise self._damaged(error) from error
         except OSError as error:  # such as of a disk
             if error.filename:
                 raise
+            if error.errno is None:  # of bz2
+                raise self._damaged(error) from error
             raise InputError(f"{self.location}: {error.strerror or error}") from error
+
+    def _damaged(self, error: Exception) -> InputError:
+        return InputError(f"{self.location}: damaged or cut short ({error}); get it again")
 
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from .records import Record
-from .tables import TableReport
+from .tables import Record, TableReport
 from .texts import KeyChooser, describe_table, text_of
 
 _SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order

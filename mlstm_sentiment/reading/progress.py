@@ -5,16 +5,17 @@ import time
 from types import TracebackType
 from typing import Any
 
+_TOKENS = " tokens"
 _LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
 
 
 class ProgressBar:
     """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
-    total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
-    bytes. A terminal shows a bar. A file or a pipe gets a line every 15 seconds: long jobs log
-    their progress, short ones log nothing. delay: seconds before a terminal shows the bar, for work
-    that is usually short.
+    total: all the work, as far as known; done: the part done earlier; both in `unit`. Tokens and
+    bytes, "B", are shown in thousands or millions. A terminal shows a bar. A file or a pipe gets a
+    line every 15 seconds: long jobs log their progress, short ones log nothing. delay: seconds
+    before a terminal shows the bar, for work that is usually short.
     """
 
     def __init__(
@@ -22,7 +23,7 @@ class ProgressBar:
         what: str,
         total: float | None = None,
         *,
-        unit: str = "B",
+        unit: str = _TOKENS,
         done: float = 0,
         shown: bool = True,
         delay: float = 0.0,
@@ -34,7 +35,7 @@ class ProgressBar:
         if stderr is None or not shown:
             return  # even a disabled tqdm bar sets the multiprocessing start method
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
-        options |= {"unit_scale": unit == "B", "delay": delay}
+        options |= {"unit_scale": unit in (_TOKENS, "B"), "delay": delay}
         if not stderr.isatty():
             seconds = dict.fromkeys(("delay", "mininterval", "maxinterval"), _LINE_SECONDS)
             options |= {"file": _Lines(), "ncols": 0, **seconds}

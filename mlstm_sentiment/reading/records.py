@@ -6,11 +6,10 @@ words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 """
 
 import ast
-import codecs
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +18,6 @@ from ..errors import InputError, brief
 from .inputs import (
     BINARY,
     DELIMITED,
-    LONGEST_RECORD,
     WORKBOOKS,
     Input,
     Position,
@@ -29,8 +27,8 @@ from .inputs import (
 from .tables import (
     DELIMITERS,
     DelimitedRows,
+    Record,
     TableReport,
-    TableRow,
     columnar_rows,
     no_warnings,
     probable_delimiter,
@@ -39,33 +37,16 @@ from .tables import (
 from .workbooks import read_workbook
 
 _LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
-_LONGEST_OBJECT = 256 << 20  # characters of the first object of a .json, which may hold the records
+_LONGEST_JSON = 256 << 20  # bytes of a .json without JSON lines; parsed, it takes 5 times as many
 _LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
+_ON_LINES = "put each record on its own line"
 _NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
 _JSON_OBJECT = re.compile(r'\s*\{\s*"[^"\n]*"\s*:')
+_NO_SPACE = re.compile(r"[^ \t\r\n]")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 log = logging.getLogger(__name__)
-
-
-class Record(TableRow):
-    """One row, with what is known of it."""
-
-    repaired: bool = False  # it held bytes that are not UTF-8
-    table: TableReport | None = None  # its table, if it is a row of one
-    has_names: bool = True  # its keys are the input's own; a line of text has none
-
-    @classmethod
-    def of_text(cls, text: str, key: str = "text") -> "Record":
-        """Return a text as a record. key: our name for it."""
-        record = cls({key: text})
-        record.has_names = False
-        return record
-
-    def with_values(self, values: Iterable[tuple[str, Any]] | Mapping[str, Any]) -> "Record":
-        """Return a record of other values, at the same place."""
-        return _placed(Record(values), self.place, False)
 
 
 def read_records(
@@ -78,8 +59,8 @@ def read_records(
 
     Bytes that are not UTF-8 are an InputError if `strict`, else replaced by U+FFFD and marked.
     `whole`: a text file is one record, not one per line. `position` is updated, except for
-    workbooks, Parquet and Feather, which are not read from the front. Raises InputError, with file
-    and line, for anything else that cannot be read.
+    workbooks, Parquet and Feather, which are not read from the front; a .json without JSON lines is
+    read at once. Raises InputError, with file and line, for anything else that cannot be read.
     """
     source = as_input(source)
     with source.open(None if source.kind in BINARY else position) as file:
@@ -151,15 +132,18 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
 
 
-def sampled_records(rows: Iterator[TableRow], table: TableReport) -> Iterator[Record]:
-    """Yield the rows of a table, or of JSON, as records; the first ones show the key of the text.
+def sampled_records(
+    rows: Iterator[Record], table: TableReport, *, strict: bool = True
+) -> Iterator[Record]:
+    """Yield the rows of a table, or of JSON; the first ones show the key of the text.
 
-    Rows of JSON may come in several calls with one table.
+    Rows of JSON may come in several calls with one table. strict: whether bytes that are not UTF-8
+    are refused before; else rows with U+FFFD are marked as repaired.
     """
-    for row in table.sampled(rows):
+    for record in table.sampled(rows):
         table.rows += 1
-        record = row if isinstance(row, Record) else _placed(Record(row), row.place, False)
         record.table = table
+        record.repaired |= not strict and any("\ufffd" in str(v) for v in record.values())
         yield record
 
 
@@ -168,29 +152,35 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    is_array = _begins_an_array(head)
-    what = "a JSON array" if is_array else "JSON"
+    what = "a JSON array" if _begins_an_array(head) else "JSON"
     table = TableReport(source.location, what, is_table=False)
-    items = (_array_items if is_array else _object_items)(file, strict=strict)
-    yield from sampled_records(_items(source, items, strict), table)
+    text, _ = _whole(source, file, _LONGEST_JSON, strict, _ON_LINES)
+    items = _json_items(text, source.location)
+    records = (_as_record(item, f"{source.location}, item {n}") for n, item in enumerate(items, 1))
+    yield from sampled_records(records, table, strict=strict)
 
 
-def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record]:
-    number = 0
+def _json_items(text: str, location: str) -> list[Any]:
+    """Return the items of an array, or the objects of a text, however they are broken into lines.
+
+    Of a single object that holds one array of objects, as in {"reviews": [...]}, return these.
+    Raises InputError for anything else.
+    """
+    decoder, values, end = json.JSONDecoder(), list[Any](), 0
     try:
-        for number, item in enumerate(items, start=1):
-            record = _as_record(item, f"{source.location}, item {number}")
-            record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
-            yield record
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{source.location}: not UTF-8 after item {number} ({error.reason}); {_NOT_UTF8}"
-        ) from error
+        while begin := _NO_SPACE.search(text, end):
+            value, end = decoder.raw_decode(text, begin.start())
+            values.append(value)
+        first, *others = values
+        if others and isinstance(first, list):
+            raise ValueError("something after the array")
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
-            "of objects; or put each record on its own line"
+            f"{location}: not JSON ({brief(error)}); expected an array of objects; or {_ON_LINES}"
         ) from error
+    if others:
+        return values
+    return first if isinstance(first, list) else _records_in(first)
 
 
 def has_json_lines(head: bytes) -> bool:
@@ -211,14 +201,14 @@ def _begins_an_array(head: bytes) -> bool:
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
     text, repaired = _decode(line, place, strict, codec)
-    return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
+    return Record({"text": text.rstrip("\r\n")}, place, repaired=repaired, has_names=False)
 
 
 def parse_json(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record | None:
     text, repaired = _decode(line, place, strict, codec)
     if not text.strip():
         return None
-    return _placed(_as_record(_loads(text, place), place), place, repaired)
+    return _as_record(_loads(text, place), place, repaired)
 
 
 def _loads(text: str, place: str) -> Any:
@@ -243,7 +233,7 @@ def _literal(text: str) -> Any:
         return None
 
 
-def _as_record(content: Any, place: str) -> Record:
+def _as_record(content: Any, place: str, repaired: bool = False) -> Record:
     if not isinstance(content, dict):
         hint = ""
         if isinstance(content, list) and all(isinstance(item, dict) for item in content):
@@ -258,12 +248,7 @@ def _as_record(content: Any, place: str) -> Record:
         items = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
-    return _placed(Record(items), place, False)
-
-
-def _placed(record: Record, place: str, repaired: bool) -> Record:
-    record.place, record.repaired = place, repaired or record.repaired
-    return record
+    return Record(items, place, repaired=repaired)
 
 
 def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
@@ -278,16 +263,26 @@ def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tupl
 
 
 def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    content = file.read(_LONGEST_DOCUMENT + 1)
-    if len(content) > _LONGEST_DOCUMENT:
-        raise InputError(f"{source.location}: longer than {_LONGEST_DOCUMENT:,} bytes; cut it")
-    text, repaired = _decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
-    yield _placed(Record(text=text), source.location, repaired)
+    text, repaired = _whole(source, file, _LONGEST_DOCUMENT, strict, "cut it")
+    yield Record({"text": text}, source.location, repaired=repaired)
+
+
+def _whole(
+    source: Input, file: IO[bytes], longest: int, strict: bool, remedy: str
+) -> tuple[str, bool]:
+    """Return a file as text, and whether it was repaired; InputError, with `remedy`, if too long.
+
+    longest: bytes that it may have.
+    """
+    content = file.read(longest + 1)
+    if len(content) > longest:
+        raise InputError(f"{source.location}: longer than {longest:,} bytes; {remedy}")
+    return _decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     table = TableReport(source.location)
-    rows: Iterator[TableRow]
+    rows: Iterator[Record]
     try:
         if source.kind in WORKBOOKS:
             if source.kept is None:
@@ -301,9 +296,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             table.description = str(source.found_encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
-        for record in sampled_records(rows, table):
-            record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
-            yield record
+        yield from sampled_records(rows, table, strict=strict)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source.location}: not UTF-8 after row {1 + table.rows} ({error.reason}); {_NOT_UTF8}"
@@ -317,85 +310,6 @@ _READERS = {
     "document": _read_document,
     "table": _read_table,
 }
-
-
-_PIECE = 1 << 20  # bytes read at a time
-_WHITE_SPACE = re.compile(r"[ \t\r\n]*")
-
-
-class _Text:
-    """A stream of UTF-8 as a buffer of characters, parsed up to a position.
-
-    longest: characters that an item may have.
-    """
-
-    def __init__(self, file: IO[bytes], strict: bool, longest: int = LONGEST_RECORD):
-        self.file, self.longest = file, longest
-        self.decoder = codecs.getincrementaldecoder("utf-8-sig")("strict" if strict else "replace")
-        self.buffer, self.position, self.ended = "", 0, False
-
-    def extend(self) -> bool:
-        """Read at least as many characters as are still unparsed; return False at the end.
-
-        Raises json.JSONDecodeError if more are unparsed than an item may have.
-        """
-        self.buffer, self.position = self.buffer[self.position :], 0
-        if self.ended:
-            return False
-        size = len(self.buffer)
-        self.check_size(size)
-        piece = self.file.read(min(max(_PIECE, size), self.longest + 1 - size))
-        self.ended = not piece
-        self.buffer += self.decoder.decode(piece, final=self.ended)
-        return not self.ended
-
-    def peek(self) -> str:
-        """Drop white space; return the next character, nothing at the end."""
-        while True:
-            if match := _WHITE_SPACE.match(self.buffer, self.position):
-                self.position = match.end()
-            if self.position < len(self.buffer) or not self.extend():
-                return self.buffer[self.position : self.position + 1]
-
-    def check_size(self, end: int) -> None:
-        """Raise json.JSONDecodeError for an item from the position to `end` that is too long."""
-        if end - self.position > self.longest:
-            raise self.error(f"longer than {self.longest:,} characters, or broken before")
-
-    def error(self, message: str) -> json.JSONDecodeError:
-        return json.JSONDecodeError(message, self.buffer, self.position)
-
-
-def _array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
-    """Yield the items of a JSON array.
-
-    Raises ValueError for anything else (json.JSONDecodeError, except for a number of too many
-    digits), RecursionError for one that is nested too deeply, and, if `strict`, UnicodeDecodeError
-    for bytes that are not UTF-8. Otherwise these become U+FFFD.
-    """
-    text = _Text(file, strict)
-    yield from _items_of_array(text, json.JSONDecoder())
-    if text.peek():
-        raise text.error("something after the array")
-
-
-def _object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
-    """Yield the objects of a file, however they are broken into lines.
-
-    Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
-    Raises the errors of `_array_items`.
-    """
-    text, decoder = _Text(file, strict, _LONGEST_OBJECT), json.JSONDecoder()
-    text.peek()
-    first = _item(text, decoder)
-    text.longest = LONGEST_RECORD
-    if not text.peek():
-        yield from _records_in(first)
-        return
-    yield first
-    del first
-    while text.peek():
-        yield _item(text, decoder)
 
 
 def _records_in(item: Any) -> list[Any]:
@@ -415,37 +329,3 @@ def _has_prose(value: Any) -> bool:
     if isinstance(value, dict):
         return any(map(_has_prose, value.values()))
     return isinstance(value, str) and len(value.split()) > 3
-
-
-def _items_of_array(text: _Text, decoder: json.JSONDecoder) -> Iterator[Any]:
-    _expect(text, "[")
-    first = True
-    while text.peek() != "]":
-        if not first:
-            _expect(text, ",")
-            text.peek()
-        yield _item(text, decoder)
-        first = False
-    text.position += 1
-
-
-def _expect(text: _Text, character: str) -> None:
-    if text.peek() != character:
-        raise text.error(f"expected {character!r}")
-    text.position += 1
-
-
-def _item(text: _Text, decoder: json.JSONDecoder) -> Any:
-    while True:
-        try:
-            item, end = decoder.raw_decode(text.buffer, text.position)
-        except json.JSONDecodeError:
-            if text.extend():  # perhaps its rest is missing
-                continue
-            raise
-        size = end - text.position  # at the end of the file, the position moves
-        if end == len(text.buffer) and text.extend():  # a number may continue
-            continue
-        text.check_size(text.position + size)
-        text.position += size
-        return item

@@ -74,13 +74,6 @@ def cell_of(value: Any) -> str:
     return _json_of(value) if is_json else str(value)  # also of infinity, and of a date
 
 
-def value_of(cell: str, *, is_text: bool) -> Any:
-    """Return the value that `cell_of` wrote; an empty cell is None."""
-    if is_text or not cell:
-        return cell or None
-    return json.loads(cell)
-
-
 def _json_of(value: Any, *, is_strict: bool = True) -> str:
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=not is_strict)
     try:

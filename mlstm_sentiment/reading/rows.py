@@ -1,7 +1,7 @@
 """The rows of a table to classify: their texts, their names in the output, their batches."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -9,9 +9,9 @@ from ..text.markup import without_tags
 from .inputs import Position
 from .no_answer import answered_text
 from .progress import ProgressBar
-from .records import Record
 from .source import Source
 from .table_model import TableModel
+from .tables import Record
 from .texts import KeyChooser, describe_table, unicode_text
 
 _BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
@@ -24,49 +24,19 @@ _CHECK_SECONDS = 2.0  # of checking a file before a terminal shows the progress
 log = logging.getLogger(__name__)
 
 
-class OwnNames:
-    """Maps the keys of the input rows to their names in the output.
+def own_name(key: str, added: Collection[str]) -> str:
+    """Return the name in the output of a key of the input, by the names of the results.
 
-    A key that is also the name of a result becomes input_KEY. No two keys get the same name.
+    A key that is also the name of a result gets a prefix, and so does one that has the prefix
+    already; so no two keys get the same name.
 
-    added: the names of the results. keys: all keys known beforehand; any other key is named when
-    the first row with it arrives, and keeps that name.
+    >>> [own_name(key, ["label"]) for key in ("label", "input_label", "text")]
+    ['input_label', 'input_input_label', 'text']
     """
-
-    def __init__(self, added: Sequence[str], keys: Collection[str] = ()):
-        self.added = added
-        self._names: dict[str, str] = {}  # by key
-        self._reported: set[str] = set()
-        self.of(keys)
-
-    def of(self, keys: Collection[str]) -> list[str]:
-        """Return the names of the keys of a row, or of all rows, in their order."""
-        return [self._name(key, keys) for key in keys]
-
-    def values(self, record: Record) -> Record:
-        """Return a row's own values by their names; a new name is logged once."""
-        names = self.of(record)
-        self._report(dict(zip(record, names, strict=True)), record.place)
-        return record.with_values(zip(names, record.values(), strict=True))
-
-    def _report(self, names: Mapping[str, str], place: str) -> None:
-        new = {k: name for k, name in names.items() if name != k and k not in self._reported}
-        self._reported |= new.keys()
-        if new:
-            log.info(
-                "%s: renamed %s of the input to %s", place, ", ".join(new), ", ".join(new.values())
-            )
-
-    def _name(self, key: str, others: Collection[str]) -> str:
-        if key not in self.added and not key.startswith(_RENAMED):
-            return key  # no other key gets this name; not stored: a stream may have ever more keys
-        if key not in self._names:
-            used = {*self.added, *self._names.values()}
-            name = key
-            while name in used or (name != key and name in others):
-                name = _RENAMED + name
-            self._names[key] = name
-        return self._names[key]
+    name = key
+    while name.startswith(_RENAMED):
+        name = name.removeprefix(_RENAMED)
+    return _RENAMED + key if name in added else key
 
 
 class InputRow(NamedTuple):
@@ -173,7 +143,7 @@ class Rows:
 
 
 def _in_batches(rows: Iterable[InputRow], size: int = _FIRST_ROWS) -> Iterator[list[InputRow]]:
-    """Group rows into batches of `size` to BATCH_ROWS, or fewer if rows are long.
+    """Group rows into batches of `size` to _BATCH_ROWS, or fewer if rows are long.
 
     The rows before a faulty one are yielded, too.
     """

@@ -26,9 +26,9 @@ from .inputs import (
     as_input,
     check_used,
 )
-from .records import BYTE_ORDER_MARK, Record, read_lines, read_records, sampled_records
+from .records import BYTE_ORDER_MARK, read_lines, read_records, sampled_records
 from .row_files import Dialect
-from .tables import TableReport, names_columns
+from .tables import Record, TableReport, names_columns
 from .texts import KeyChooser, read_text
 
 PLACE = "standard input"
@@ -204,7 +204,7 @@ class Source:
     """
 
     location: str | Path | None = None
-    text_key: str | Sequence[str] | None = None
+    text_key: str | Sequence[str] | None = ()
     table: TableOptions = field(default_factory=TableOptions)
     shard: Shard = field(default_factory=Shard)
     by: str | None = None
@@ -223,7 +223,7 @@ class Source:
         if self.shard.count > 1 and (self.texts or self.is_stream):
             raise InputError("--shard is for the rows of an --input file; leave it out")
         if self.texts:
-            check_unset(self, ("by", "table"), "is for the rows of an --input")
+            check_unset(self, ("text_key", "by", "table"), "is for the rows of an --input")
         if self.is_stream:
             check_used(self.table, [".txt"])
 
@@ -271,8 +271,7 @@ class Source:
         position: updated to the place in a file, as for `read_records`.
         """
         if self.texts:
-            key = self.text_key if isinstance(self.text_key, str) else "text"
-            return (Record.of_text(text, key) for text in self.texts)
+            return (Record({"text": text}, has_names=False) for text in self.texts)
         if self.is_stream:
             return chain.from_iterable(self.arriving())
         return read_records(self.file, strict=True, position=position)

@@ -28,7 +28,6 @@ _MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 _BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 _SAMPLE, _SAMPLE_LINES = 1 << 20, 10_000  # characters and lines that show how it is written
-_USUAL_CELL = 131_072  # characters of a cell that csv reads unless its limit is changed
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
@@ -48,16 +47,26 @@ _ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 
-class TableRow(dict[str, Any]):
-    """A row, with its place for people: where it is in its file, as an editor numbers it."""
+class Record(dict[str, Any]):
+    """One row, with what is known of it.
 
-    place: str = ""
+    place: where it is in its file, for people, as an editor numbers it. repaired: whether it held
+    bytes that are not UTF-8. has_names: whether its keys are the input's own; a line of text has
+    none. table: its table, if it is a row of one.
+    """
 
+    table: "TableReport | None" = None
 
-def placed_row(cells: Iterable[tuple[str, Any]], place: str) -> TableRow:
-    row = TableRow(cells)
-    row.place = place
-    return row
+    def __init__(
+        self,
+        cells: Mapping[str, Any] | Iterable[tuple[str, Any]] = (),
+        place: str = "",
+        *,
+        repaired: bool = False,
+        has_names: bool = True,
+    ):
+        super().__init__(cells)
+        self.place, self.repaired, self.has_names = place, repaired, has_names
 
 
 @dataclass
@@ -83,7 +92,7 @@ class TableReport:
     notes: tuple[str, ...] = ()  # what else a person should know
 
     def __post_init__(self) -> None:
-        self._sample: list[TableRow] = []  # the first rows, until they show the text
+        self._sample: list[Record] = []  # the first rows, until they show the text
 
     def left_out(self) -> list[str]:
         """Return in words what is not among the rows, or not as it was written."""
@@ -106,7 +115,7 @@ class TableReport:
             )
         return [*parts, *self.notes]
 
-    def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
+    def sampled(self, rows: Iterator[Record]) -> Iterator[Record]:
         """Yield rows; the first ones show the column of the text, and what is header.
 
         Of JSON, which may come in several calls, each row may be the one that shows it.
@@ -123,7 +132,7 @@ class TableReport:
                 rows = (_renamed(row, by_place) for row in rows)
                 first = [_renamed(row, by_place) for row in first]
                 header = zip(by_place.values(), cells, strict=True)
-                first.insert(0, placed_row(header, self.header_place or self.location))
+                first.insert(0, Record(header, self.header_place or self.location))
         self._choose(first)
         yield from first
         if error is not None:
@@ -133,9 +142,9 @@ class TableReport:
                 self._choose([row])
             yield row
 
-    def _first(self, rows: Iterator[TableRow]) -> tuple[list[TableRow], InputError | None]:
+    def _first(self, rows: Iterator[Record]) -> tuple[list[Record], InputError | None]:
         """Return the first rows, and the error that ended them."""
-        first, size = list[TableRow](), 0
+        first, size = list[Record](), 0
         try:
             for row in rows:
                 first.append(row)
@@ -146,7 +155,7 @@ class TableReport:
             return first, error
         return first, None
 
-    def _choose(self, rows: Sequence[TableRow]) -> None:
+    def _choose(self, rows: Sequence[Record]) -> None:
         """Choose the column of the text by these rows and those before, unless it is chosen."""
         if self.text is not None or len(self._sample) >= _SAMPLED or not rows:
             return
@@ -168,8 +177,8 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _renamed(row: TableRow, names: Mapping[str, str]) -> TableRow:
-    return placed_row(((names[name], cell) for name, cell in row.items()), row.place)
+def _renamed(row: Record, names: Mapping[str, str]) -> Record:
+    return Record(((names[name], cell) for name, cell in row.items()), row.place)
 
 
 def flattened(row: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[str, Any]:
@@ -183,31 +192,8 @@ def flattened(row: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[
     return flat
 
 
-class _LongCells:
-    """Lets csv read cells as long as a record may be.
-
-    Its limit is one of the process: the first thread that needs another one changes it, and the
-    last one restores it.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = Lock(), 0, 0
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = csv.field_size_limit(LONGEST_RECORD)
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                csv.field_size_limit(self._before)
-
-
-_long_cells = _LongCells()
-_warnings_lock = Lock()
+# The limit of a cell and the filters of warnings are the process's; one thread at a time sets them.
+_csv_lock, _warnings_lock = Lock(), Lock()
 
 
 @contextmanager
@@ -231,7 +217,6 @@ class _Lines:
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
-        self._is_long = False  # whether a cell in it may be
 
     def sample(self) -> str:
         """Return the first lines without consuming them; blank ones before are taken."""
@@ -250,12 +235,12 @@ class _Lines:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
         while True:
             self.record, self._size = [], 0
-            try:
-                cells = next(reader, None)
-            finally:
-                if self._is_long:
-                    self._is_long = False
-                    _long_cells.leave()
+            with _csv_lock:  # a cell may be as long as a record
+                limit = csv.field_size_limit(LONGEST_RECORD)
+                try:
+                    cells = next(reader, None)
+                finally:
+                    csv.field_size_limit(limit)
             if cells is None:
                 return
             if not _is_blank(self.record, delimiter):
@@ -275,9 +260,6 @@ class _Lines:
             hint = f"; a quote may be open; {_UNQUOTED}" if self.record[1:] else ""
             place = f"{self._place}, line {self.number + 1 - len(self.record)}"
             raise InputError(f"{place}: {TOO_LONG}{hint}")
-        if self._size > _USUAL_CELL and not self._is_long:
-            self._is_long = True
-            _long_cells.enter()
         return line
 
 
@@ -317,7 +299,7 @@ class DelimitedRows:
         self._usual = delimiter
         self._seen: list[set[str]] = []  # values of each column in the first rows
 
-    def __iter__(self) -> Iterator[TableRow]:
+    def __iter__(self) -> Iterator[Record]:
         dialect = self._sniff()
         self.table.delimiter = dialect.delimiter
         names: list[str] = []
@@ -343,7 +325,7 @@ class DelimitedRows:
             self.table.spanning += len(names) == 1 and len(self._lines.record) > 1
             if dialect.quotes != "none" and self.options.quoting == "auto":
                 self._check_swallowed(cells, dialect.delimiter)
-            yield placed_row(zip_longest(names, cells), place)
+            yield Record(zip_longest(names, cells), place)
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
@@ -564,7 +546,7 @@ def _written_name(name: str, names: Collection[str]) -> str:
     return "" if name.startswith(UNNAMED) else base if base in names else name
 
 
-def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
+def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[Record]:
     """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
 
     The sizes in the file's description decide how many rows are read at once. Columns with one name
@@ -572,10 +554,6 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
     """
     pyarrow = imported("pyarrow", f"{kind} files need")
     name = "Parquet" if kind == ".parquet" else "Feather"
-    if not file.seekable():
-        raise InputError(
-            f"{location}: a {name} file cannot be read from a stream; decompress it first"
-        )
     try:
         number = 0
         for batch in (_parquet if kind == ".parquet" else _feather)(file, location):
@@ -585,7 +563,7 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
                 place = f"{location}, row {number}"
                 if length > LONGEST_RECORD:
                     raise InputError(f"{place}: {TOO_LONG}")
-                yield placed_row(row.items(), place)
+                yield Record(row, place)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{location}: not a {name} file, or damaged ({brief(error)}); get it again"

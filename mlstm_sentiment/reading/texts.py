@@ -13,8 +13,8 @@ from .columns import choose_text
 from .encodings import is_mojibake
 from .inputs import Input
 from .no_answer import reason_of_no_answer
-from .records import Record, read_records
-from .tables import MOST_ROWS, TableReport, counted, flattened
+from .records import read_records
+from .tables import MOST_ROWS, Record, TableReport, counted, flattened
 
 LABEL_KEYS = ("label", "sentiment", "overall")
 _SURROGATE = "a lone surrogate, which UTF-8 cannot encode"

@@ -14,7 +14,7 @@ from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import TableOptions
 from .row_files import UNSAYABLE, cell_of
-from .tables import TableRow, column_names, counted, no_warnings, placed_row
+from .tables import Record, column_names, counted, no_warnings
 
 _SAMPLED = 100  # rows that show whether a sheet holds texts
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE]-[0-9]+)?")  # 007 and 12E4 are codes
@@ -58,12 +58,12 @@ class Workbook(NamedTuple):
     sheets: list[_Sheet]  # that hold it
     about: dict[str, Any]  # fields of a TableReport
 
-    def rows(self) -> Iterator[TableRow]:
+    def rows(self) -> Iterator[Record]:
         names = column_names(self.sheets[0].header)
         for sheet in self.sheets:
             for number in range(sheet.above + 1, len(sheet.rows)):
                 cells = zip(names, sheet.rows[number], strict=True)
-                yield placed_row(cells, _place(self.location, sheet, number))
+                yield Record(cells, _place(self.location, sheet, number))
 
 
 def _place(location: str, sheet: _Sheet, number: int) -> str:

@@ -1,5 +1,6 @@
 """From rows to the same rows with answers: `classify`."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..files.writer import reading
 from ..reading.progress import ProgressBar
-from ..reading.records import Record
-from ..reading.rows import OwnNames, Rows
+from ..reading.rows import Rows, own_name
 from ..reading.source import Source
+from ..reading.tables import Record
 from .sink import RowOutput, Sink
 from .summary import Summary
 
 if TYPE_CHECKING:
     from ..head.sentiment_classifier import SentimentClassifier
+
+_log = logging.getLogger(__name__)
 
 
 def classify(
@@ -47,9 +50,9 @@ def classify(
 
 
 class _Classified:
-    """Rows with answers; to be iterated over once. summary: counts those that were yielded.
+    """Rows with answers; to be iterated over once.
 
-    names: the names in the output of the rows' own keys.
+    summary: counts those that were yielded. added: the names of the results in a row.
     """
 
     def __init__(
@@ -61,9 +64,8 @@ class _Classified:
         neuron: bool,
         progress: ProgressBar | None,
     ):
-        added = classifier.added_names(neuron=neuron)
-        self.names = OwnNames(added, rows.keys)
-        (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
+        self.added = classifier.added_names(neuron=neuron)
+        by = rows.source.by and own_name(rows.source.by, self.added)
         self.summary = Summary(classifier.fitted, rows.model, by, sides=classifier.sides_)
         self._rows, self._classifier, self._sink = rows, classifier, sink
         if sink is not None:  # before anything is computed
@@ -73,8 +75,12 @@ class _Classified:
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
 
     def __iter__(self) -> Iterator[Record]:
-        keys, added = self._rows.keys, self.names.added
-        columns = [*self.names.of(keys), *added] if keys else []
+        keys, added = self._rows.keys, self.added
+        renamed = {key: name for key in keys if (name := own_name(key, added)) != key}
+        if renamed:
+            old, new = ", ".join(renamed), ", ".join(renamed.values())
+            _log.info("%s: renamed %s of the input to %s", self._rows.source.name, old, new)
+        columns = [*(renamed.get(key, key) for key in keys), *added] if keys else []
         table = self._rows.key.table
         dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
@@ -93,7 +99,7 @@ class _Classified:
         classifier = self._classifier
         for batch in self._rows.batches():
             self.summary.tagged = self._rows.tagged
-            own = [self.names.values(row.record) for row in batch]
+            own = [self._own_values(row.record) for row in batch]
             answers = output.take(own)
             texts = [row.text for row in batch]
             written, new = (
@@ -107,18 +113,21 @@ class _Classified:
             first = len(answers)
             answers += classifier.results(
                 texts[first:],
-                self.names.added,
+                self.added,
                 sides=classifier.sides_,
                 encoded=new,
                 advance=progress.advance,
             )
             merged = [
-                values.with_values(values | answer)
+                Record(values | answer, values.place)
                 for values, answer in zip(own, answers, strict=True)
             ]
             output.write(merged[first:])
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
+
+    def _own_values(self, record: Record) -> Record:
+        return Record(((own_name(k, self.added), v) for k, v in record.items()), record.place)
 
     def _request(self) -> dict[str, Any]:
         from ..head.head_files import fitted_digest

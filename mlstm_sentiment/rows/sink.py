@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError
-from ..files.storage import keep, one_at_a_time, refusal
+from ..files.storage import keep, one_at_a_time
 from ..files.writer import (
     PARTIAL,
     STDOUT,
@@ -29,7 +29,6 @@ from ..files.writer import (
 )
 from ..reading.columns import NUMBER
 from ..reading.inputs import COMPRESSIONS
-from ..reading.records import Record
 from ..reading.row_files import (
     STANDARD,
     Dialect,
@@ -39,6 +38,7 @@ from ..reading.row_files import (
     row_as_json,
 )
 from ..reading.rows import Rows
+from ..reading.tables import Record
 from ..reading.workbooks import check_fits, write_workbook
 
 _FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
@@ -285,7 +285,7 @@ def _resumable_output(
     InputError if another process is writing the file, or if a folder has its name.
     """
     work, request_file, lock = _check_resumable(final)
-    busy = refusal(f"{final}: another process is writing it; wait, or name another file")
+    busy = f"{final}: another process is writing it; wait, or name another file"
     with one_at_a_time(lock, busy):
         _begin(work, request_file, json.dumps(request, default=str).encode() + b"\n")
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
-from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, GroupKey, TableModel
+from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, TableModel
 from ..text.glyphs import aligned, visible
 
 if TYPE_CHECKING:
@@ -66,40 +66,32 @@ class Summary:
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         self.model, self.by = model, by
         self.total = Tally()
-        self._tallies: dict[GroupKey, Tally] = {}
+        self.groups: dict[str, Tally] = {}
         self.tagged = 0  # rows whose text had HTML tags
 
     def add(self, row: Mapping[str, Any]) -> str:
         outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
         if self.by is not None:
-            key = self.model.group_key(row.get(self.by))
-            self._tallies.setdefault(key, Tally())[outcome] += 1
+            group = self.model.group_of(row.get(self.by))
+            self.groups.setdefault(group, Tally())[outcome] += 1
         return outcome
-
-    @property
-    def groups(self) -> dict[str, Tally]:
-        groups: dict[str, Tally] = {}
-        for key, tally in self._tallies.items():
-            groups.setdefault(self.model.group_name(key), Tally()).update(tally)
-        return groups
 
     def largest_groups(self) -> dict[str, Tally]:
         """Return the largest groups, largest first, months in their order; others are added up.
 
         Of equally large months, the newest are returned.
         """
-        groups = self.groups
         by_month = self.model.group_dates is not None
-        size = {name: (tally.total(), name * by_month) for name, tally in groups.items()}
+        size = {name: (tally.total(), name * by_month) for name, tally in self.groups.items()}
         ordered = sorted(size, key=size.__getitem__, reverse=True)
         ordered.sort(key=OTHER_GROUPS.__eq__)
         largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
         if by_month:
             largest.sort()
-        shown = {name: groups[name] for name in largest}
+        shown = {name: self.groups[name] for name in largest}
         for name in others:
-            shown.setdefault(OTHER_GROUPS, Tally()).update(groups[name])
+            shown.setdefault(OTHER_GROUPS, Tally()).update(self.groups[name])
         return shown
 
     @property
@@ -127,7 +119,7 @@ class Summary:
         rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
         asked = "; two sides only, as asked" if self.sides else ""
         lines = [f"{rows}: {', '.join(parts)}{tags}{asked}"]
-        if not self._tallies:
+        if not self.groups:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
         for name, tally in self.largest_groups().items():

@@ -139,7 +139,7 @@ def text_profile(name: str) -> TextProfile:
 
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
-    """Return the texts as a list; InputError if they are not a sequence of strings."""
+    """Return the texts, of any iterable in order, as a list; InputError if one is no string."""
     items = listed_texts(texts)
     for place, text in enumerate(items):
         if not isinstance(text, str):
@@ -151,7 +151,7 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
 
 
 def listed_texts(texts: Iterable[Any]) -> list[Any]:
-    """Return the items as a list; InputError for anything that is no sequence, such as a table."""
+    """Return the items as a list; InputError for what has none in order, as a set or a table."""
     if isinstance(texts, str | bytes | bytearray):
         kind = "string" if isinstance(texts, str) else f"{type(texts).__name__} object"
         raise InputError(f"a list of texts is needed; got a single {kind}; write [text]")

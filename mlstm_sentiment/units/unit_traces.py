@@ -16,6 +16,7 @@ from ..engine.interface import TextModel
 from ..engine.kinds import StateName
 from ..errors import InputError, is_whole
 from ..files.shipped import model_name
+from ..files.tensors import check_finite
 from ..head.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..head.head import Head, ranked_units
 from ..head.head_files import (
@@ -208,8 +209,8 @@ def _traced(
     layers = [layer % loaded.architecture.layers]
     values = loaded.read(sequences, (), units=units, layers=layers, **options).unit_states
     assert values is not None
-    if not all(np.isfinite(each).all() for each in values):
-        raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
+    for each in values:
+        check_finite(loaded.folder, {"a unit": each})
     pairs = zip(sequences, values, strict=True)
     return [_values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
 
@@ -317,7 +318,7 @@ def sentiment_traces(
     areas, limits, ranking = None, None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
-        areas, limits = load_areas(folder, loaded.architecture.hidden_size)
+        areas, limits = load_areas(folder, loaded.architecture.hidden_size) or (None, None)
         limits = limits if state == "cell" else None
         # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
         # not recorded, those that influence the classifier most.

@@ -298,6 +298,7 @@ FILES = {
         ("--input in.csv --shard 3/2", ["'3/2' is not i/n, such as 1/8 to 8/8"]),
         ("--input in.csv --shard 2/2", ["--shard 2/2: the input has only 1 rows"]),
         ("--text x --by a", ["--by is for the rows of an --input"]),
+        ("--text x --text-key a", ["--text-key is for the rows of an --input"]),
         ("--input in.csv --by a", ["--by a: no such column; the input has 'text', 'id'"]),
         ("--text x --report page.pdf", ["page.pdf: the name must end in .html"]),
         (

@@ -107,7 +107,7 @@ def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, heatmap,
     give_classifier(folder)
     areas = np.full(12, 0.5)
     areas[[8, 4, 3, 1]] = 0.1, 0.2, 0.7, 0.54
-    save_areas(folder / FOLDER, areas)
+    save_areas(folder / FOLDER, areas, np.ones(12))
     words = ("--text", "good", "--top", "3")
     shown = heatmap(*words).stdout
     ends = [r"4, cell, sign turned: label no \S+ to \S+ label yes",

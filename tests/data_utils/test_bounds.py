@@ -12,9 +12,10 @@ import pytest
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import LONGEST_RECORD
-from mlstm_sentiment.reading.records import _LONGEST_LITERAL, Record, read_records
+from mlstm_sentiment.reading.records import _LONGEST_LITERAL, read_records
 from mlstm_sentiment.reading.source import _arriving_lines as arriving_lines
 from mlstm_sentiment.reading.source import _arriving_records as arriving_records
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.rows.sink import RowOutput
 from tests.data_utils.splits import reviews_in
 
@@ -45,7 +46,6 @@ def write_endless(path, head, filling=b"a"):
 ENDLESS = [
     ("a.jsonl.gz", b'{"text": "fine"}\n{"text": "', b"a", "line 2: longer than"),
     ("a.txt.gz", b"fine\n", b"a", "line 2: longer than"),
-    ("a.json.gz", b'[{"text": "fine"},\n{"text": "', b"a", "item 2: not JSON .longer than"),
     ("a.csv.gz", b"text\nfine\n", b"a", "line 3: longer than"),
     ("a.csv.gz", b'text\nfine\n"', b"a" * 127 + b"\n", "longer than .* a quote may be open; --quo"),
     ("a.csv.gz", b"", b"a,", "longer than"),
@@ -68,6 +68,16 @@ def test_a_document_without_end_is_refused(tmp_path, monkeypatch):
     path = write_endless(tmp_path / "a.txt.gz", b"fine\n")
     with pytest.raises(InputError, match=r"a\.txt\.gz: longer than 1,048,576 bytes"):
         prepare_corpus([path], tmp_path / "out", Preparation(documents=True))
+
+
+def test_json_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("mlstm_sentiment.reading.records._LONGEST_JSON", 1 << 20)
+    path = write_endless(tmp_path / "a.json.gz", b'[{"text": "fine"},\n{"text": "')
+    message = r"a\.json\.gz: longer than 1,048,576 bytes; put each record on its own line"
+    with pytest.raises(InputError, match=message):
+        list(read_records(path, strict=False))
+    with pytest.raises(InputError, match=message):
+        prepare_corpus([path], tmp_path / "out", Preparation())
 
 
 def by_pipe(path):
@@ -140,10 +150,10 @@ def test_numbers_and_nesting_out_of_all_measure_are_refused(tmp_path, key, value
     row = f'{{"text": "fine", "{key}": {value}}}'
     (tmp_path / "a.jsonl").write_text(f'{{"text": "fine"}}\n{row}\n')
     (tmp_path / "a.json").write_text(f'[{{"text": "fine"}}, {row}]')
-    for name, place in (("a.jsonl", "line 2"), ("a.json", "item 2")):
-        with pytest.raises(InputError, match=f"{name}, {place}: not JSON"):
+    for name, place in (("a.jsonl", ", line 2"), ("a.json", "")):
+        with pytest.raises(InputError, match=f"{name}{place}: not JSON"):
             list(read_records(tmp_path / name, strict=True))
-        with pytest.raises(InputError, match=f"{name}, {place}: not JSON"):
+        with pytest.raises(InputError, match=f"{name}{place}: not JSON"):
             prepare_corpus([tmp_path / name], tmp_path / "out", Preparation())
     with pytest.raises(InputError, match="standard input, line 1: not JSON"):
         list(next(arriving_records(iter([[row.encode()]]))))
@@ -153,7 +163,7 @@ def test_what_is_nested_or_written_as_python_is_refused(tmp_path):
     deep: list[object] = []
     for _ in range(200_000):  # Python 3.13 and 3.14 write some ten thousand
         deep = [deep]
-    row = Record(a=deep)
+    row = Record({"a": deep})
     row.place = "line 7"
     for row_format in ("jsonl", "csv"):
         with pytest.raises(InputError, match="line 7: is nested too deeply to be written"):

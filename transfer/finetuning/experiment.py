@@ -178,7 +178,7 @@ def describe(
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,
         "examples": {name: len(part.texts) for name, part in parts.items()},
-        "thresholds": list(fitted.threshold_of_each),
+        "thresholds": list(fitted.thresholds),
         "best_epoch": tuner.progress.best_epoch,
         "chosen_by": tuner.metric,
         **{

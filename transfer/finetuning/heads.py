@@ -79,7 +79,7 @@ class Heads(nn.Module):
         classes: tuple[str, ...],
         *,
         exclusive: bool,
-        thresholds: tuple[float, ...] | None = None,
+        thresholds: tuple[float, ...] = (),
         model_digest: str = "",
     ) -> Head:
         """Return the current heads as one head that classifies texts.

@@ -180,7 +180,7 @@ class Finetuner:
         row: dict[str, Any] = {"epoch": len(self.history) + 1, "step": progress.step}
         row["train_loss"] = progress.head_loss / self.epoch_steps
         row |= {f"val_{name}": metrics[name] for name in metrics}
-        row["thresholds"] = list(tuned.threshold_of_each)
+        row["thresholds"] = list(tuned.thresholds)
         self.history.append(row)
         progress.head_loss, progress.lacks_evaluation = 0.0, False
         if is_best:
@@ -202,9 +202,7 @@ class Finetuner:
         choices = tuned.choose(probabilities)
         return tuned, metrics_of(self.task.val_labels, choices, len(self.task.classes))
 
-    def tuned(
-        self, thresholds: tuple[float, ...] | None = None, features: Tensor | None = None
-    ) -> Head:
+    def tuned(self, thresholds: tuple[float, ...] = (), features: Tensor | None = None) -> Head:
         """Return the heads as they are now; not yet of a model on the disk.
 
         features: [N, F], by which they are standardized anew; their answers stay.

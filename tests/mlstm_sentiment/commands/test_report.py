@@ -123,7 +123,7 @@ def written(folder, row):
         ),
         ({"label": "unsre"}, "the answers are no, .*no answer; did you mean 'unsure'.$"),
         ({"probability": "0,9"}, "line 2: probability is '0,9', which classify never writes"),
-        ({"probability": "90"}, "line 2: probability is 90, which classify never writes"),
+        ({"probability": "90"}, "line 2: probability is 90.0, which classify never writes"),
         ({"probability": "-0.1"}, r"line 2: probability is -0\.1, which classify never writes"),
         ({"probability": "TRUE"}, "line 2: probability is 'TRUE', which classify never writes"),
         ({"probability": ""}, "line 2: has a label but no probability"),

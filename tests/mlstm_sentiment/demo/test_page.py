@@ -72,7 +72,7 @@ def test_a_title_is_text_whatever_it_holds(loaded):
 def test_a_model_whose_units_become_nan_is_refused(loaded, monkeypatch):
     damaged = Reading(lengths=np.ones(4), max=np.full((4, 20), np.nan), min=np.zeros((4, 20)))
     monkeypatch.setattr(loaded, "read", lambda *_, **__: damaged)
-    with pytest.raises(InputError, match="units become NaN or infinite"):
+    with pytest.raises(InputError, match="a unit holds NaN or infinity; it is damaged"):
         demo_page(loaded, None, "Title")
 
 

@@ -7,20 +7,18 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event
 
 import filelock
 import pytest
 
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, TryAgain
 from mlstm_sentiment.files.storage import (
     HOLDER_FILE,
     LOCK_FILE,
     lock_folder,
     one_at_a_time,
-    refusal,
 )
-from mlstm_sentiment.files.writer import write_json
 from tests.data_utils.preparation.interruptions import acting_at
 from tests.support.folders import contents
 from tests.support.runs import ROOT
@@ -59,17 +57,6 @@ def test_what_a_holder_killed_in_recording_itself_left_is_removed(tmp_path):
     assert [path.name for path in contents(tmp_path)] == [".theirs.0123abcd.partial"]
 
 
-def test_a_holder_that_has_just_started_is_named_too(tmp_path):
-    """The lock is taken first, and the record of its holder is written then."""
-    record = {"pid": 12, "host": "a", "since": "now"}
-    with filelock.FileLock(tmp_path / LOCK_FILE):
-        writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record, None))
-        writer.start()
-        with pytest.raises(InputError, match="in use by process 12 on a"), lock_folder(tmp_path):
-            pass
-        writer.join()
-
-
 def test_an_unnamed_holder_also_refuses_others(tmp_path):
     with (
         filelock.FileLock(tmp_path / LOCK_FILE),
@@ -83,7 +70,7 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
     held, over = Event(), Event()
 
     def hold():
-        with lock_folder(tmp_path / "run"):
+        with lock_folder(tmp_path):
             held.set()
             assert over.wait(60)
 
@@ -92,50 +79,10 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
         assert held.wait(60)
         with (
             acting_at("waiting up to 60 s", over.set, "mlstm_sentiment"),
-            lock_folder(tmp_path / "run", timeout=60),
+            lock_folder(tmp_path, timeout=60),
         ):
             assert over.is_set()
         holder.result()
-
-
-@pytest.mark.parametrize("timeout", [0, 60])
-def test_a_holder_that_has_just_left_is_neither_named_nor_waited_for(
-    tmp_path, monkeypatch, caplog, timeout
-):
-    acquire, calls = filelock.FileLock.acquire, []
-
-    def held_at_first(lock, **options):
-        calls.append(options)
-        if len(calls) == 1:
-            raise filelock.Timeout(lock.lock_file)
-        return acquire(lock, **options)
-
-    monkeypatch.setattr(filelock.FileLock, "acquire", held_at_first)
-    with (
-        lock_folder(tmp_path / "run", timeout),
-        pytest.raises(InputError, match=f"in use by process {os.getpid()} on"),
-        lock_folder(tmp_path / "run"),
-    ):
-        pass
-    assert not caplog.messages
-
-
-@pytest.mark.parametrize(("owner", "name"), [(os, "mkdir"), (filelock.FileLock, "acquire")])
-def test_a_folder_that_its_holder_removes_meanwhile_is_made_again(
-    tmp_path, monkeypatch, owner, name
-):
-    folder, original, calls = tmp_path / "run", getattr(owner, name), []
-
-    def removed_meanwhile(*arguments, **options):
-        calls.append(arguments)
-        if len(calls) == 1:  # it was there, and is gone for who asks next
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
-        return original(*arguments, **options)
-
-    monkeypatch.setattr(owner, name, removed_meanwhile)
-    with lock_folder(folder):
-        assert folder.is_dir()
-    assert len(calls) > 1
 
 
 def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch):
@@ -154,20 +101,14 @@ def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch)
         assert (folder / ".lock").is_file()
 
 
-def test_a_folder_that_goes_before_it_is_opened_is_made_again(tmp_path, monkeypatch):
-    folder, original, opened = tmp_path / "run", os.open, []
-    folder.mkdir()
+def test_a_folder_that_its_holder_removes_meanwhile_is_to_be_tried_again(tmp_path, monkeypatch):
+    def removed(lock, **options):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), lock.lock_file)
 
-    def gone_before(path, *arguments, **options):
-        if Path(path) == folder and not opened:
-            opened.append(path)
-            folder.rmdir()
-        return original(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "open", gone_before)
-    with lock_folder(folder):
-        assert (folder / ".lock").is_file()
-    assert opened
+    monkeypatch.setattr(filelock.FileLock, "acquire", removed)
+    message = "run: was just removed by another process; start again"
+    with pytest.raises(TryAgain, match=message), lock_folder(tmp_path / "run"):
+        pass
 
 
 @pytest.mark.parametrize("place", ["run", "runs"])
@@ -179,15 +120,6 @@ def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
         pytest.raises(InputError, match=f"/{place}: is a broken link; is its disk mounted?"),
         lock_folder(folder, new=new),
     ):
-        pass
-
-
-def test_a_folder_that_never_stays_is_given_up(tmp_path, monkeypatch):
-    def gone_again(path, mode=0o777):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-
-    monkeypatch.setattr(os, "mkdir", gone_again)
-    with pytest.raises(FileExistsError), lock_folder(tmp_path / "run"):
         pass
 
 
@@ -209,7 +141,7 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
 @pytest.mark.usefixtures("without_file_locks")
 def test_without_file_locks_a_file_is_written_with_a_warning(tmp_path, caplog):
     for _ in range(2):
-        with one_at_a_time(tmp_path / "lock", refusal("busy")):
+        with one_at_a_time(tmp_path / "lock", "busy"):
             pass
         assert "this file system has no locks (Function not implemented)" in caplog.text
         assert not list(contents(tmp_path))
@@ -221,7 +153,7 @@ def test_a_lock_of_another_user_lets_nobody_in(tmp_path, monkeypatch):
 
     lock = tmp_path / "lock"
     lock.touch()
-    for hold in (one_at_a_time(lock, refusal("busy")), lock_folder(tmp_path)):
+    for hold in (one_at_a_time(lock, "busy"), lock_folder(tmp_path)):
         with monkeypatch.context() as patch:
             patch.setattr(filelock.FileLock, "acquire", denied)
             with pytest.raises(PermissionError), hold:

@@ -87,7 +87,7 @@ def test_it_is_the_same_after_saving_and_loading(tmp_path, make):
         np.testing.assert_array_equal(one, other)
     for name in (
         *("classes", "model_digest", "state", "pooling", "several_labels", "familiarity"),
-        *("threshold_of_each", "unsure", "own_unit", "has_neutral", "has_stars", "uses_words"),
+        *("thresholds", "unsure", "own_unit", "has_neutral", "has_stars", "uses_words"),
     ):
         assert getattr(loaded, name) == getattr(head, name), name
     save_head(folder, replace(head, unit=HeadUnit(1, -1)))

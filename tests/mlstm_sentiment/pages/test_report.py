@@ -29,10 +29,9 @@ from mlstm_sentiment.pages.report import (
 )
 from mlstm_sentiment.pages.report import _Share as Share
 from mlstm_sentiment.pages.report import _time_chart as time_chart
-from mlstm_sentiment.reading.records import Record
-from mlstm_sentiment.reading.rows import OwnNames
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.table_model import TableModel
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.phrases import _MOST_PHRASES
 from mlstm_sentiment.rows.summary import Summary
@@ -62,7 +61,7 @@ def report_of(classifier, rows, by=None, source="comments.csv"):
     key = KeyChooser("comment")
     key.keys = key.requested
     read = SimpleNamespace(key=key, about="comma, UTF-8", source=Source(source))
-    report = Report(classifier, summary, read, OwnNames([]))
+    report = Report(classifier, summary, read, ())
     for row in rows:
         summary.add(row)
         report.add(row)

@@ -12,7 +12,6 @@ import sys
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,10 +20,10 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.expansion import expand
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import KINDS, TableOptions, as_input
-from mlstm_sentiment.reading.records import _array_items as array_items
 from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
+from tests.support.attempts import ROWS, whole_inputs
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -79,41 +78,20 @@ def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
         assert texts_of(path)[0] == TEXTS
 
 
-@pytest.mark.parametrize("padding", [0, 4, 1 << 17])
-@pytest.mark.parametrize(
-    ("suffix", "pack"),
-    [
-        (".bz2", bz2.compress),
-        (".xz", partial(lzma.compress, check=lzma.CHECK_CRC32)),
-        (".xz", partial(lzma.compress, check=lzma.CHECK_SHA256)),
-    ],
-    ids=["bz2", "xz", "xz-sha256"],
-)
-def test_padding_between_and_behind_the_streams_hides_nothing(tmp_path, padding, suffix, pack):
-    path = tmp_path / f"a.jsonl{suffix}"
-    packed = [pack(line) for line in LINES.encode().splitlines(True)]
-    path.write_bytes(b"".join(part + bytes(padding) for part in packed))
-    assert texts_of(path)[0] == TEXTS
+@pytest.mark.parametrize("suffix", PACKERS)
+@pytest.mark.parametrize("kind", [".xlsx", ".parquet", ".feather"])
+def test_every_table_that_is_not_text_in_every_compression(tmp_path, kind, suffix):
+    name = f"a{kind}"
+    (tmp_path / f"{name}{suffix}").write_bytes(PACKERS[suffix](whole_inputs()[name]))
+    texts = [row["text"] for row in read_records(tmp_path / f"{name}{suffix}", strict=True)]
+    assert texts == [row["text"] for row in ROWS]
 
 
 @pytest.mark.parametrize("suffix", [".bz2", ".xz"])
-@pytest.mark.parametrize(
-    "second",
-    [
-        lambda packed: b"\xff" + packed[1:],
-        lambda packed: packed[:7] + b"\xff" + packed[8:],
-        lambda packed: packed[:-9],
-        lambda packed: packed[:3],
-        lambda packed: bytes(4) + packed[:-9],
-        lambda packed: zipped(packed),
-        lambda packed: b"no stream",
-    ],
-    ids=["mark", "head", "end", "start", "padding", "zip", "text"],
-)
-def test_damage_behind_the_first_stream_is_named(tmp_path, suffix, second):
-    """Python's own readers treat it as the end of the file."""
+@pytest.mark.parametrize("cut", [slice(-9), slice(3)], ids=["end", "start"])
+def test_a_second_stream_that_is_cut_is_named(tmp_path, suffix, cut):
     packed, path = STREAMS[suffix](LINES.encode()), tmp_path / f"a.jsonl{suffix}"
-    path.write_bytes(packed + second(packed))
+    path.write_bytes(packed + packed[cut])
     with pytest.raises(InputError, match=rf"a\.jsonl{suffix}: damaged or cut short"):
         texts_of(path)
 
@@ -170,7 +148,7 @@ def test_a_text_file_can_be_one_review(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", b'[{"text": "a"}, {"text"', "item 2: not JSON"),
+        ("a.json", b'[{"text": "a"}, {"text"', "not JSON .*char 23"),
         ("a.json", b'[{"text": "a"}, 5]', "item 2: holds a int"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file, or damaged"),
         ("a.jsonl.zst", zstd.compress(LINES.encode())[:-3], "damaged or cut short"),
@@ -320,32 +298,31 @@ def test_a_disk_that_fails_is_named_by_the_file(tmp_path, monkeypatch, name):
         texts_of(tmp_path / name)
 
 
-class Trickle(io.BytesIO):
-    """A stream that gives at most `piece` bytes at a time, as a connection may."""
-
-    def __init__(self, content, piece):
-        super().__init__(content)
-        self.piece = piece
-
-    def read(self, size=-1):
-        return super().read(min(size, self.piece))
-
-
-@pytest.mark.parametrize("piece", [1, 2, 5, 1000])
-def test_an_array_may_break_anywhere_between_two_readings(piece):
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_array_is_read_as_it_was_written(tmp_path, indent):
     rows = [{"text": text, "n": [1.5, None, {"a": -12}]} for text in (*TEXTS, "a", "\u2028")]
-    for indent in (None, 2):
-        content = "\n " + json.dumps(rows, indent=indent, ensure_ascii=indent is None)
-        assert list(array_items(Trickle(content.encode(), piece), strict=True)) == rows
+    content = "\n " + json.dumps(rows, indent=indent, ensure_ascii=indent is None)
+    (tmp_path / "a.json").write_text(content)
+    assert list(read_records(tmp_path / "a.json", strict=True)) == rows
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    ['[{"a": 1}', '[{"a": 1},]', '[{"a": 1} {"a": 2}]', '[{"a": 1}] x', "[1e]", '[{"a" 1}]'],
+    ("wrong", "place"),
+    [
+        ('[{"a": 1}', "line 1 column 10"),
+        ('[{"a": 1},\n]', "line 1 column 10|line 2 column 1"),  # the comma, or what follows it
+        ('[{"a": 1} {"a": 2}]', "line 1 column 11"),
+        ('[{"a": 1}] x', "line 1 column 12"),
+        ('[{"a": 1}]\n[{"a": 2}]', "something after the array"),
+        ("[1e]", "line 1 column 3"),
+        ('[{"a" 1}]', "line 1 column 7"),
+        (f'[{"5," * 1_000_000}\n"a" 5]', "line 2 column 5 .char 2000006"),
+    ],
+    ids=range(8),
 )
-def test_what_is_no_array_is_refused(tmp_path, wrong):
+def test_what_is_no_array_is_refused_with_the_place_in_the_file(tmp_path, wrong, place):
     (tmp_path / "a.json").write_text(wrong)
-    with pytest.raises(InputError, match=r"item \d: (not JSON|holds)"):
+    with pytest.raises(InputError, match=rf"a\.json: not JSON .*({place})"):
         list(read_records(tmp_path / "a.json", strict=True))
 
 

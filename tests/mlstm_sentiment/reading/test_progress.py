@@ -22,7 +22,7 @@ def test_without_a_terminal_progress_is_an_occasional_line(capsys, monkeypatch):
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 3
     assert lines[0].startswith("classify:  25% 250/1.00k [")
-    assert "7 rows/s" in lines[1]
+    assert "k tokens/s, 7 rows/s]" in lines[1]
     assert not any("\r" in line for line in lines)
 
 

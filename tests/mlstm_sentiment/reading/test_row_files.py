@@ -13,8 +13,9 @@ import pytest
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import TableOptions
-from mlstm_sentiment.reading.records import Record, read_records
+from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser
 from mlstm_sentiment.rows.sink import RowOutput, Sink
 
@@ -143,7 +144,7 @@ def test_another_dialect_is_written_on_request_and_formulas_are_quoted(tmp_path)
 def test_numbers_are_safe_cells_and_those_of_an_interrupted_command_are_read_again(tmp_path):
     sink, names = Sink(tmp_path / "out.csv", safe_cells=True), ["label", "sentiment"]
     answers = [{"label": "-", "sentiment": -1.37e-05}, {"label": "'", "sentiment": None}]
-    rows = [Record(text=text) for text in ("-1.2E-05", "-me too")]
+    rows = [Record({"text": text}) for text in ("-1.2E-05", "-me too")]
     with suppress(KeyboardInterrupt), sink.open({}, ["text", *names], names) as output:
         output.take(rows)
         output.write([Record(row | answer) for row, answer in zip(rows, answers, strict=True)])
@@ -156,7 +157,7 @@ def test_numbers_are_safe_cells_and_those_of_an_interrupted_command_are_read_aga
 
 
 def interrupted():
-    yield Record(text="a")
+    yield Record({"text": "a"})
     raise KeyboardInterrupt
 
 
@@ -193,7 +194,7 @@ def test_a_workbook_is_written_without_formulas(tmp_path):
 )
 def test_a_column_of_a_workbook_holds_numbers_only_if_none_loses_a_digit(tmp_path, texts, values):
     with Sink(tmp_path / "out.xlsx").open({}, ["n", "label"], ["label"]) as output:
-        output.write([Record(n=text, label="positive") for text in texts])
+        output.write([Record({"n": text, "label": "positive"}) for text in texts])
     rows = openpyxl.load_workbook(tmp_path / "out.xlsx").active.iter_rows(min_row=2)
     assert [row[0].value for row in rows] == (texts if values is None else values)
 
@@ -201,7 +202,7 @@ def test_a_column_of_a_workbook_holds_numbers_only_if_none_loses_a_digit(tmp_pat
 def test_odd_characters_come_back_from_a_workbook(tmp_path):
     odd = ["two\nlines\tand\ra tab", "no \x00\x1b[0m \x0b \uffff", "_x0041_ _x005F_ _x00_", " a "]
     with Sink(tmp_path / "out.xlsx").open({}, ["text", "label"], ["label"]) as output:
-        output.write([Record(text=text, label="positive") for text in odd])
+        output.write([Record({"text": text, "label": "positive"}) for text in odd])
     records = list(Source(tmp_path / "out.xlsx").records())
     assert [record["text"] for record in records] == odd
     first = openpyxl.load_workbook(tmp_path / "out.xlsx").active["A2"].value
@@ -216,7 +217,7 @@ def test_a_row_that_a_workbook_cannot_hold_is_refused(tmp_path):
             Sink(tmp_path / f"{said[:3]}.xlsx").open({}, [], []) as output,
             pytest.raises(InputError, match=f"row 2: .*{said}"),
         ):
-            output.write([Record(text="a"), second])
+            output.write([Record({"text": "a"}), second])
 
 
 def test_csv_of_a_workbook_opens_in_excel(tmp_path):

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -11,9 +10,9 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.head.answers import added_names
 from mlstm_sentiment.head.head import Familiarity
 from mlstm_sentiment.head.sentiment_classifier import SentimentClassifier
-from mlstm_sentiment.reading.records import Record
-from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, OwnNames, Rows, _in_batches
+from mlstm_sentiment.reading.rows import _BATCH_ROWS, InputRow, Rows, _in_batches, own_name
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.text.profiles import text_profile
 from model.inference.weights import LoadedModel
 from tests.support.heads import regression, star_head
@@ -39,17 +38,15 @@ def batches_of(rows, text_key=None):
     return Rows(source).batches()
 
 
-def classify_batches(classifier, batches, names):
-    for batch in batches:
-        own, texts = [names.values(row.record) for row in batch], [row.text for row in batch]
-        answers = classifier.results(texts, names.added, sides=False)
-        yield [{**values, **answer} for values, answer in zip(own, answers, strict=True)]
-
-
-def classified(classifier, rows, text_key=None, keys=()):
-    batches = batches_of(rows, text_key)
-    names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
-    return list(itertools.chain(*classify_batches(classifier, batches, names)))
+def classified(classifier, rows, text_key=None):
+    answered, added = [], added_names(classifier.fitted, neuron=True)
+    for batch in batches_of(rows, text_key):
+        answers = classifier.results([row.text for row in batch], added, sides=False)
+        answered += [
+            {**{own_name(key, added): value for key, value in row.record.items()}, **answer}
+            for row, answer in zip(batch, answers, strict=True)
+        ]
+    return answered
 
 
 def test_rows_keep_their_columns(classifier):
@@ -98,42 +95,20 @@ def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tm
     assert short["stars"] == pytest.approx(predictions.stars[1], rel=1e-6)
 
 
-def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
-    caplog.set_level(logging.INFO)
-    rows = [
-        {"text": "good", "label": "x", "input_label": "y"},
-        {"text": "bad", "label": "x", "neuron": 1},
-        {"text": "fine", "label": "x"},  # of which nothing new is to be reported
-    ]
-    first, second, _ = classified(classifier, rows)
-    assert (first["input_input_label"], first["input_label"]) == ("x", "y")
+def test_a_column_with_a_taken_name_is_renamed(classifier):
+    rows = [{"text": "good", "label": "x", "input_label": "y"}, {"text": "bad", "neuron": 1}]
+    first, second = classified(classifier, rows)
+    assert (first["input_label"], first["input_input_label"]) == ("x", "y")
     assert first["label"] in ("0", "1")
     assert second["input_neuron"] == 1
-    assert [record.getMessage() for record in caplog.records if "renamed" in record.msg] == [
-        ": renamed label of the input to input_input_label",
-        ": renamed neuron of the input to input_neuron",
-    ]
 
 
-@pytest.mark.parametrize(
-    ("keys", "names"),
-    [
-        # A key keeps the name that it was given; if all are known, a free one keeps its own.
-        ((), {"label": "input_label", "input_label": "input_input_label"}),
-        (
-            ("text", "label", "input_label"),
-            {"label": "input_input_label", "input_label": "input_label"},
-        ),
-    ],
-)
-def test_no_name_is_given_to_two_keys(classifier, caplog, keys, names):
-    caplog.set_level(logging.INFO)
-    rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
-    rows = [{"text": "good", **row} for row in rows]
-    for row, answer in zip(rows, classified(classifier, rows, keys=keys), strict=True):
-        own = [name for name in answer if name not in added_names(classifier.fitted, neuron=True)]
-        assert {name: answer[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
-    assert f"renamed label of the input to {names['label']}" in caplog.text
+def test_no_name_is_given_to_two_keys_or_a_result():
+    added = ["label", "neuron"]
+    keys = ["input_" * n + key for n in range(4) for key in (*added, "text")]
+    names = [own_name(key, added) for key in keys]
+    assert len({*names, *added}) == len(keys) + len(added)
+    assert [name for key, name in zip(keys, names, strict=True) if "text" in key] == keys[2::3]
 
 
 def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
@@ -160,7 +135,7 @@ def test_rows_without_the_key_are_refused(text_key):
     assert [row.text for row in next(batches)] == [None] * 2
     if text_key:
         with pytest.raises(InputError, match="no key 'body'"):
-            next(batches_of([Record.of_text("a")], text_key))
+            next(batches_of([Record({"text": "a"}, has_names=False)], text_key))
     with pytest.raises(InputError, match=r"'id'.*--text-key|--text-key.*'id'"):
         next(batches)
 
@@ -173,7 +148,7 @@ def test_rows_before_a_list_for_a_text_are_a_batch():
 
 
 def plain_rows(*texts):
-    return (InputRow(Record(text=text), text) for text in itertools.chain(*texts))
+    return (InputRow(Record({"text": text}), text) for text in itertools.chain(*texts))
 
 
 def test_batches_are_bounded_and_lazy(monkeypatch):

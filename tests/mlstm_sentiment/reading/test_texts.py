@@ -8,8 +8,8 @@ import pytest
 from data_utils.preparation.blocks import Block, read_block
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.reading.inputs import as_input
-from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.source import Source
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser, ReadingReport, accept, read_texts, text_of
 from tests.support.attempts import REQUEST
 
@@ -103,7 +103,7 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
 
 def test_a_key_that_is_absent_is_named_with_those_that_are_there():
     """One that was given is meant as it is written."""
-    for record, present in ((Record(), "none"), (Record(Text="a"), "'Text'")):
+    for record, present in ((Record(), "none"), (Record({"Text": "a"}), "'Text'")):
         with pytest.raises(InputError, match=rf"no key 'text'; present: {present} \(--text-key\)$"):
             KeyChooser("text").name_in(record)
 

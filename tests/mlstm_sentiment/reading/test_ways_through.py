@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 from mlstm_sentiment.errors import InputError
-from mlstm_sentiment.reading import records
+from mlstm_sentiment.reading import inputs, records
 from mlstm_sentiment.reading.rows import Rows
 from mlstm_sentiment.reading.source import Source
 
@@ -41,31 +41,19 @@ def test_json_in_any_layout(tmp_path, content, key):
 
 @pytest.mark.parametrize(
     ("longest", "message"),
-    [(4000, ""), (400, "item 1: not JSON .longer than 400 .*put each record on its own line")],
+    [(4000, ""), (400, "longer than 400 bytes; put each record on its own line")],
 )
-def test_an_object_may_be_longer_than_a_record(tmp_path, monkeypatch, longest, message):
+@pytest.mark.parametrize("content", [NESTED * 9, {"reviews": NESTED * 9}])
+def test_json_without_lines_may_be_longer_than_a_record(
+    tmp_path, monkeypatch, content, longest, message
+):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"reviews": NESTED * 9}))
+    path.write_text(json.dumps(content))
     short = list(Source(path).records())
-    monkeypatch.setattr(records, "LONGEST_RECORD", 200)
-    monkeypatch.setattr(records, "_LONGEST_OBJECT", longest)
-    monkeypatch.setattr(records, "_PIECE", 64)
+    monkeypatch.setattr(inputs, "LONGEST_RECORD", 200)
+    monkeypatch.setattr(records, "_LONGEST_JSON", longest)
     with pytest.raises(InputError, match=message) if message else nullcontext():
         assert list(Source(path).records()) == short
-    if not message:  # what follows an object is no longer than a record
-        path.write_text(path.read_text() * 2)
-        with pytest.raises(InputError, match=r"item 2: not JSON .longer than 200"):
-            list(Source(path).records())
-
-
-@pytest.mark.parametrize("end", ["", "\n"])
-def test_a_short_object_may_follow_one_that_is_longer_than_a_record(tmp_path, monkeypatch, end):
-    monkeypatch.setattr(records, "LONGEST_RECORD", 200)
-    monkeypatch.setattr(records, "_PIECE", 64)
-    rows = [{"text": "so good " * 99}, {"text": "bad"}]
-    path = tmp_path / "two.json"
-    path.write_text("\n\n".join(json.dumps(row, indent=1) for row in rows) + end)
-    assert list(Source(path).records()) == rows
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.csv.zip"])

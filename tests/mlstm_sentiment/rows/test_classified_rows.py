@@ -57,6 +57,16 @@ def test_rows_and_counts_are_those_of_the_command(classifier, table, tmp_path, c
     assert "\n".join(rows.summary.lines()) in caplog.text
 
 
+def test_columns_with_a_taken_name_are_renamed_and_reported_once(classifier, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    path = tmp_path / "comments.csv"
+    path.write_text("comment,label,input_label\n" + "It is fine,a,b\n" * 3)
+    rows = list(classify(Source(path, "comment"), classifier))
+    assert [(row["input_label"], row["input_input_label"]) for row in rows] == [("a", "b")] * 3
+    said = "renamed label, input_label of the input to input_label, input_input_label"
+    assert [m for m in caplog.messages if "renamed" in m] == [f"{path}: {said}"]
+
+
 class Expected(ProgressBar):
     """Records how much work is expected in all, at every batch."""
 
@@ -136,6 +146,7 @@ def test_other_options_of_the_classifier_begin_anew(classifier, table, tmp_path,
         ({}, "either --text or --input"),
         ({"location": "a.csv", "texts": ("a",)}, "either --text or --input"),
         ({"location": "-", "shard": Shard(1, 2)}, "--shard is for the rows of an --input file"),
+        ({"texts": ("a",), "text_key": "x"}, "--text-key is for the rows of an --input"),
         ({"texts": ("a",), "by": "x"}, "--by is for the rows of an --input"),
         ({"location": "a.csv", "shard": (1, 2)}, r"shard is \(1, 2\); give a Shard"),
     ],

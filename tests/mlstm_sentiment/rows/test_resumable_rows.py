@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import finish_work, write_atomically
-from mlstm_sentiment.reading.records import Record
 from mlstm_sentiment.reading.row_files import Dialect
+from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.rows.sink import Sink, _resumable_output
 from tests.support.folders import contents
 
