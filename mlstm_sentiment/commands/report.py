@@ -5,7 +5,7 @@ mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.rows import InputRow, Rows
+from ..reading.rows import InputRow, Rows, own_name
 from ..reading.source import STREAM, Source
 from ..reading.tables import Record
 from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
@@ -64,6 +64,11 @@ def run(options: Options) -> None:
 
     classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
     if set(_ANSWERS) <= set(rows.keys):
+        if options.by in (added := classifier.added_names()):
+            own = own_name(options.by, added)
+            if own not in rows.keys:
+                raise InputError(f"--by {options.by}: has answers; name a column of your own")
+            rows = Rows(replace(source, by=own))
         answers, summary = _answers_in(rows, classifier.fitted)
         write_report(options.output, answers, rows, classifier, summary)
     else:

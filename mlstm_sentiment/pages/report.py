@@ -24,7 +24,7 @@ from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.rows import Rows, own_name
 from ..reading.tables import Record
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
-from ..rows.summary import SHOWN_GROUPS, Summary, Tally
+from ..rows.summary import DOUBTED, SHOWN_GROUPS, Summary, Tally
 from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
@@ -49,7 +49,7 @@ WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
 LONGEST = 300  # characters of a text that are shown
 LONGEST_QUOTE = 240
 _PANEL_BYTES = 4000  # of the list of all texts, without the texts
-SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral, unsure or unfamiliar."
+SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral or unsure"
 KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
 ABOUT = {
     NEUTRAL: "Neither praise nor blame, such as a plain fact.",
@@ -59,8 +59,13 @@ ABOUT = {
 }
 LIMITS = (
     "The model often takes sarcasm for praise, such as “Great, another update that breaks "
-    "everything.” It misses some negations, too. Read the quotes before you act on a number."
+    "everything.” It misses some negations, too. Read the quotes before you act on a number. It "
+    "knows one language. "
 )
+LANGUAGES = {  # whether texts can be unfamiliar
+    True: "Texts in another one are unfamiliar to it, but short ones are often not found.",
+    False: "Texts in another one were not looked for.",
+}
 
 
 class _Share(NamedTuple):
@@ -192,7 +197,9 @@ class _Report:
             self._by_group(),
             self._over_time(),
             self._overall(),
-            f'<section class="panel"><h2>What this page cannot see</h2><p>{LIMITS}</p></section>',
+            _panel(
+                "What this page cannot see", f"<p>{LIMITS}{LANGUAGES[self._summary.is_tested]}</p>"
+            ),
             self._clearest_texts(),
             self._set_apart(),
         ]
@@ -219,10 +226,12 @@ class _Report:
         others = [
             f"{_percent(total.share(outcome))} {_safe(outcome)}" for outcome in (*middle, positive)
         ]
+        sides = f"{SIDES_ONLY}, and the {self._summary.unfamiliar:,} unfamiliar ones."
         return (
             f"Of {total.answered:,} texts, <b>{_percent(total.share(negative))} are "
             f"{_safe(negative)}</b> (95&nbsp;% interval {low} to {high}), "
-            f"{_listed(others)}.{SIDES_ONLY if self._summary.sides else ''}"
+            f"{_listed(others)}.{sides if self._summary.sides else ''}"
+            f"{f' {DOUBTED}' if self._summary.answers_doubted else ''}"
         )
 
     def _phrase_panel(self, comparison: Comparison, side: str, first: int) -> str:
@@ -525,8 +534,8 @@ def write_report(
     if not classifier.fitted.is_binary:
         count = len(classifier.fitted.classes)
         raise InputError(
-            f"a report shows two classes, with or without neutral; this classifier has {count}: "
-            "leave the report out, and count the labels of the output"
+            f"a report shows two classes; this classifier has {count}: leave the report out, and "
+            "count the labels of the output"
         )
 
     report = _Report(classifier, summary, rows, added)

@@ -218,6 +218,11 @@ class Source:
             object.__setattr__(self, "shard", Shard.parse(self.shard))
         if not isinstance(self.shard, Shard):
             raise InputError(f"shard is {self.shard!r}; give a Shard, such as Shard(1, 8)")
+        if not isinstance(self.location, str | Path | None):
+            raise InputError(
+                f"location is a {type(self.location).__name__}; give the name of a file. For a "
+                "DataFrame: classifier(frame['column']).to_frame()"
+            )
         if bool(self.texts) == (self.location is not None):
             raise InputError("give either --text or --input")
         if self.shard.count > 1 and (self.texts or self.is_stream):

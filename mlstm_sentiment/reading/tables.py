@@ -315,10 +315,12 @@ class DelimitedRows:
                 if self.options.bad_rows == "skip":
                     self.table.bad_rows += 1
                     continue
+                way_out = "--bad-rows skip leaves such rows out"
+                if len(names) == 1:
+                    way_out = "--delimiter tab reads lines whole, if there is one column"
                 raise InputError(
                     f"{place}: {len(cells)} cells, but the header has {len(names)}: not a "
-                    "table, or a text that contains the delimiter is not quoted; --bad-rows skip "
-                    "leaves such rows out"
+                    f"table, or a text that contains the delimiter is not quoted; {way_out}"
                 )
             self.table.short_rows += len(cells) < len(names)
             self.table.repeated_headers += cells == names

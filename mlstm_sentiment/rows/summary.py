@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
+from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE
 from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, TableModel
 from ..text.glyphs import aligned, visible
 
@@ -18,9 +18,16 @@ SHOWN_GROUPS = 20  # printed, the largest
 _LONGEST_NAME = 30  # characters of a group's name that are printed
 _NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
 Z = 1.959964  # of a 95 % interval
+_MANY = 1 / 4  # of all rows unfamiliar: others may be foreign, too
+DOUBTED = (
+    "Many rows are unfamiliar. If they are in another language, the answers to other rows in it "
+    "mean nothing: short ones are often not found."
+)
+
+Outcome = str | tuple[str, ...]  # of a row: its label; of several labels all that it has
 
 
-class Tally(Counter[str]):
+class Tally(Counter[Outcome]):
     """The number of rows of each outcome."""
 
     @property
@@ -28,8 +35,13 @@ class Tally(Counter[str]):
         """The number of rows in the shares: neither unfamiliar nor without an answer."""
         return self.total() - self[UNFAMILIAR] - self[NO_ANSWER]
 
+    def rows(self, outcome: str) -> int:
+        """The number of rows with this outcome, or with this one of their labels."""
+        several = (n for key, n in self.items() if isinstance(key, tuple) and outcome in key)
+        return self[outcome] + sum(several)
+
     def share(self, outcome: str) -> float:
-        return self[outcome] / self.answered if self.answered else math.nan
+        return self.rows(outcome) / self.answered if self.answered else math.nan
 
     def interval(self, outcome: str) -> tuple[float, float]:
         """Return the 95 % interval of `share` (Wilson 1927); 0 to 1 if there are no rows."""
@@ -62,20 +74,25 @@ class Summary:
         self.sides = sides
         self._several_labels = fitted.several_labels
         self.middle = [] if sides else middle  # outcomes between the two classes
-        self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
+        self.is_tested = fitted.familiarity is not None  # whether texts can be unfamiliar
+        tested = [UNFAMILIAR] if self.is_tested and not sides else []
+        self.apart = [*tested, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
+        if self._several_labels:
+            self.outcomes.append(NO_LABEL)
+        self.unfamiliar = 0  # rows, also where two sides were asked for
         self.model, self.by = model, by
         self.total = Tally()
         self.groups: dict[str, Tally] = {}
         self.tagged = 0  # rows whose text had HTML tags
 
-    def add(self, row: Mapping[str, Any]) -> str:
+    def add(self, row: Mapping[str, Any]) -> None:
         outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
+        self.unfamiliar += str(row.get("unfamiliar")).lower() == "true"  # a cell of a file is text
         if self.by is not None:
             group = self.model.group_of(row.get(self.by))
             self.groups.setdefault(group, Tally())[outcome] += 1
-        return outcome
 
     def largest_groups(self) -> dict[str, Tally]:
         """Return the largest groups, largest first, months in their order; others are added up.
@@ -112,13 +129,14 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the counts for people: a line, then one for each group."""
-        others = self.total.keys() - {*self.outcomes, *self.apart}
+        known = {*self.outcomes, *self.apart}
+        others = {key for key in self.total if isinstance(key, str)} - known
         outcomes = [*self.outcomes, *sorted(others), *self.apart]
         parts = [_part(self.total, outcome) for outcome in outcomes]
-        tags = f"; HTML tags left out in {self.tagged:,}" if self.tagged else ""
         rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
-        asked = "; two sides only, as asked" if self.sides else ""
-        lines = [f"{rows}: {', '.join(parts)}{tags}{asked}"]
+        lines = ["; ".join([f"{rows}: {', '.join(parts)}", *self._remarks()])]
+        if self.answers_doubted:
+            lines.append(DOUBTED)
         if not self.groups:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
@@ -127,19 +145,36 @@ class Summary:
                 name if len(name) <= _LONGEST_NAME else f"{name[:_NAME_END]}...{name[-_NAME_END:]}"
             )
             cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
-            cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
+            cells[-1] += [f"{tally.rows(outcome):,}" for outcome in outcomes]
         lines += aligned(cells)
         return [*lines, self.limit_note] if self.limit_note else lines
+
+    @property
+    def answers_doubted(self) -> bool:
+        """Whether so many rows are unfamiliar that answers to others are doubtful, too."""
+        return self.unfamiliar > _MANY * self.total.total()
+
+    def _remarks(self) -> list[str]:
+        total = self.total
+        remarks = {
+            f"shares of the {total.answered:,} answered": 0 < total.answered < total.total(),
+            "a row may have several labels": self._several_labels,
+            f"HTML tags left out in {self.tagged:,}": self.tagged,
+            "two sides only, as asked": self.sides,
+            f"{self.unfamiliar:,} of them unfamiliar": self.sides and self.is_tested,
+            "not tested: unfamiliar": not self.is_tested,
+        }
+        return [remark for remark, holds in remarks.items() if holds]
 
 
 def _part(tally: Tally, outcome: str) -> str:
     is_answer = outcome not in (UNFAMILIAR, NO_ANSWER) and tally.answered
     share = f" ({tally.share(outcome):.0%})".replace("%", " %") if is_answer else ""
-    return f"{tally[outcome]:,} {visible(outcome)}{share}"
+    return f"{tally.rows(outcome):,} {visible(outcome)}{share}"
 
 
-def _outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
-    """Return what became of a classified row: its label.
+def _outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> Outcome:
+    """Return what became of a classified row: its label, or all that it has.
 
     several_labels: whether the classifier wrote `labels`; else this is a column of the input.
     """
@@ -147,4 +182,4 @@ def _outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
         return str(row["label"])
     if row["labels"] is None:
         return NO_ANSWER
-    return word_of(", ".join(row["labels"]) or NO_LABEL, unfamiliar=row["unfamiliar"])
+    return UNFAMILIAR if row["unfamiliar"] else tuple(row["labels"]) or NO_LABEL

@@ -147,6 +147,21 @@ def test_the_label_alone_is_the_answer(model, tmp_path, label, said, unsure, unf
     assert said in (tmp_path / "page.html").read_text()
 
 
+def test_a_column_that_has_an_answers_name_is_grouped_by_as_in_classify(model, tmp_path):
+    rows = [f"text {n},{'ab'[n % 2]}\n" for n in range(12)]
+    (tmp_path / "t.csv").write_text("".join(["text,sentiment\n", *rows]))
+    written, pages = tmp_path / "answers.csv", [tmp_path / f"{name}.html" for name in "abc"]
+    words = ["--model", str(model), "--by", "sentiment"]
+    both = ["--output", str(written), "--report", str(pages[0])]
+    dispatch(["classify", *words, "--input", str(tmp_path / "t.csv"), *both])
+    report(written, *words, "--output", pages[1])
+    report(written, "--model", model, "--by", "input_sentiment", "--output", pages[2])
+    table = [re.search("<table.*?</table>", page.read_text(), re.DOTALL)[0] for page in pages]
+    assert table[0] == table[1] == table[2]
+    with pytest.raises(InputError, match="--by label: has answers; name a column of your own"):
+        report(written, "--model", model, "--by", "label", "--output", pages[1])
+
+
 def test_refusals(model, table, tmp_path):
     with pytest.raises(InputError, match=r"must end in \.html"):
         report(table, "--output", "page.pdf")

@@ -67,6 +67,7 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ('"a\n', "a quote is open"),
         ('a,b\n"1","2\n', "a quote is open"),
         ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells, but the header has 2: not a table"),
+        ("What else?\nNothing\nA, b\n", "line 3: 2 cells, but .* 1: .*; --delimiter tab reads"),
         ('a,b\n"one\n2,two\n3,"three"\n', "a.csv, line 2: .* that begins here is not closed"),
         ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
         ("," * _MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),

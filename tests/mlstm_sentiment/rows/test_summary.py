@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from mlstm_sentiment.engine.request import Familiarity
 from mlstm_sentiment.head.answers import NO_ANSWER, word_of
 from mlstm_sentiment.head.steps import Neutral
 from mlstm_sentiment.reading import table_model
 from mlstm_sentiment.reading.table_model import OTHER_GROUPS, TableModel
 from mlstm_sentiment.rows import summary as summaries
-from mlstm_sentiment.rows.summary import SHOWN_GROUPS, Summary, Tally
+from mlstm_sentiment.rows.summary import DOUBTED, SHOWN_GROUPS, Summary, Tally
 from tests.support.heads import regression, star_head
 
-TWO = regression(np.zeros(2))
+UNTESTED = regression(np.zeros(2))
+KNOWN = Familiarity(bits_per_character=2.0, bits=30.0)
+TWO = replace(UNTESTED, familiarity=KNOWN)
 
 
 def row(label, unsure=False, unfamiliar=False, **more):
@@ -42,13 +45,13 @@ def test_every_row_is_counted_once():
         row("unfamiliar", unsure=True, unfamiliar=True, product="b"),
         row(NO_ANSWER, None, None, product=None),
     ]
-    outcomes = [summary.add(each) for each in rows]
-    assert outcomes[-3:] == ["unsure", "unfamiliar", "no answer"]
+    for each in rows:
+        summary.add(each)
     summary.tagged = 3
     first, *table = summary.lines()
     assert first == (
         "10 rows: 5 positive (62 %), 1 unsure (12 %), 2 negative (25 %), 1 unfamiliar, "
-        "1 no answer; HTML tags left out in 3"
+        "1 no answer; shares of the 8 answered; HTML tags left out in 3"
     )
     assert [line.split() for line in table] == [
         ["by", "product", "rows", "positive", "unsure", "negative", "unfamiliar", "no", "answer"],
@@ -59,7 +62,7 @@ def test_every_row_is_counted_once():
     assert sum(tally.total() for tally in summary.groups.values()) == 10
 
 
-STARS = star_head(neutral=Neutral(2))
+STARS = star_head(neutral=Neutral(2), familiarity=KNOWN)
 THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
 
 
@@ -68,16 +71,21 @@ THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
     [
         # A column of the input may be named labels.
         (counting(TWO), [row("positive", labels="bug, ui"), row(NO_ANSWER, labels=[])],
-         "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 unfamiliar, 1 no answer"),
+         "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 unfamiliar, 1 no answer; "
+         "shares of the 1 answered"),
+        (counting(UNTESTED), [row("positive", None, None)],
+         "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 no answer; "
+         "not tested: unfamiliar"),
         (counting(STARS),
          [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")],
          "1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), 0 unfamiliar, "
          "0 no answer"),
         (counting(STARS, sides=True),
          [row("negative", True, sides=True), row("positive", False, True, sides=True)],
-         "1 positive (50 %), 1 negative (50 %), 0 no answer; two sides only, as asked"),
+         "1 positive (50 %), 1 negative (50 %), 0 no answer; two sides only, as asked; "
+         "1 of them unfamiliar"),
         (counting(THREE), [row("2", None, None)],
-         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer"),
+         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 no answer; not tested: unfamiliar"),
     ],
 )  # fmt: skip
 def test_the_line_has_the_answers_of_its_kind(summary, rows, line):
@@ -86,11 +94,28 @@ def test_the_line_has_the_answers_of_its_kind(summary, rows, line):
     assert summary.lines()[0].partition(": ")[2] == line
 
 
-def test_several_labels_are_counted_together():
-    summary = counting(replace(THREE, several_labels=True))
-    for labels in (["1", "3"], []):
-        summary.add({"labels": labels, "unfamiliar": None})
-    assert summary.total["1, 3"] == summary.total["no label"] == 1
+def test_of_several_labels_each_is_counted_by_the_rows_that_have_it():
+    summary = counting(replace(THREE, several_labels=True), "shop")
+    for labels in (["1", "3"], ["3"], [], None):
+        summary.add({"labels": labels, "unfamiliar": None, "shop": "a"})
+    first, head, shop = summary.lines()
+    assert first == (
+        "4 rows: 1 1 (33 %), 0 2 (0 %), 2 3 (67 %), 1 no label (33 %), 1 no answer; shares of the "
+        "3 answered; a row may have several labels; not tested: unfamiliar"
+    )
+    assert head.split() == ["by", "shop", "rows", "1", "2", "3", "no", "label", "no", "answer"]
+    assert shop.split() == ["a", "4", "1", "0", "2", "1", "1"]
+
+
+@pytest.mark.parametrize(("foreign", "is_doubted"), [(1, False), (2, True)])
+@pytest.mark.parametrize("sides", [False, True])
+def test_many_unfamiliar_rows_make_the_others_doubtful(foreign, is_doubted, sides):
+    summary = counting(TWO, sides=sides)
+    for number in range(5):
+        is_foreign = "True" if number < foreign else False  # a cell of a file, or a value
+        label = "unfamiliar" if is_foreign and not sides else "positive"
+        summary.add(row(label, unfamiliar=is_foreign))
+    assert (DOUBTED in summary.lines()) == is_doubted
 
 
 @pytest.mark.parametrize(
