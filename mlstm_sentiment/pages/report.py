@@ -62,7 +62,7 @@ LIMITS = (
     "everything.” It misses some negations, too. Read the quotes before you act on a number. It "
     "knows one language. "
 )
-LANGUAGES = {  # whether texts can be unfamiliar
+LANGUAGES = {  # whether other languages are noticed
     True: "Texts in another one are unfamiliar to it, but short ones are often not found.",
     False: "Texts in another one were not looked for.",
 }
@@ -463,7 +463,10 @@ class _Report:
                 f'<button type="button" data-answer="{_safe(outcome)}">'
                 "Show all in the table</button>"
             )
-            body = f'<p class="hint">{ABOUT[outcome]}</p>{quotes}{button if count else "None."}'
+            about = ABOUT[outcome]
+            if outcome == UNFAMILIAR and not self._summary.is_tested:
+                about = f"Too short. {LANGUAGES[False]}"
+            body = f'<p class="hint">{about}</p>{quotes}{button if count else "None."}'
             columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
         return f'<div class="pair">{"".join(columns)}</div>'
 

@@ -74,9 +74,8 @@ class Summary:
         self.sides = sides
         self._several_labels = fitted.several_labels
         self.middle = [] if sides else middle  # outcomes between the two classes
-        self.is_tested = fitted.familiarity is not None  # whether texts can be unfamiliar
-        tested = [UNFAMILIAR] if self.is_tested and not sides else []
-        self.apart = [*tested, NO_ANSWER]  # not in the shares
+        self.is_tested = fitted.familiarity is not None  # whether other languages are noticed
+        self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         if self._several_labels:
             self.outcomes.append(NO_LABEL)
@@ -161,8 +160,8 @@ class Summary:
             "a row may have several labels": self._several_labels,
             f"HTML tags left out in {self.tagged:,}": self.tagged,
             "two sides only, as asked": self.sides,
-            f"{self.unfamiliar:,} of them unfamiliar": self.sides and self.is_tested,
-            "not tested: unfamiliar": not self.is_tested,
+            f"{self.unfamiliar:,} of them unfamiliar": self.sides,
+            "other languages not tested": not self.is_tested,
         }
         return [remark for remark, holds in remarks.items() if holds]
 

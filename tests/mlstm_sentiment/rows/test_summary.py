@@ -74,8 +74,8 @@ THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
          "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 unfamiliar, 1 no answer; "
          "shares of the 1 answered"),
         (counting(UNTESTED), [row("positive", None, None)],
-         "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 no answer; "
-         "not tested: unfamiliar"),
+         "1 positive (100 %), 0 unsure (0 %), 0 negative (0 %), 0 unfamiliar, 0 no answer; "
+         "other languages not tested"),
         (counting(STARS),
          [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")],
          "1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), 0 unfamiliar, "
@@ -85,7 +85,7 @@ THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
          "1 positive (50 %), 1 negative (50 %), 0 no answer; two sides only, as asked; "
          "1 of them unfamiliar"),
         (counting(THREE), [row("2", None, None)],
-         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 no answer; not tested: unfamiliar"),
+         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer; other languages not tested"),
     ],
 )  # fmt: skip
 def test_the_line_has_the_answers_of_its_kind(summary, rows, line):
@@ -100,11 +100,11 @@ def test_of_several_labels_each_is_counted_by_the_rows_that_have_it():
         summary.add({"labels": labels, "unfamiliar": None, "shop": "a"})
     first, head, shop = summary.lines()
     assert first == (
-        "4 rows: 1 1 (33 %), 0 2 (0 %), 2 3 (67 %), 1 no label (33 %), 1 no answer; shares of the "
-        "3 answered; a row may have several labels; not tested: unfamiliar"
+        "4 rows: 1 1 (33 %), 0 2 (0 %), 2 3 (67 %), 1 no label (33 %), 0 unfamiliar, 1 no answer; shares "
+        "of the 3 answered; a row may have several labels; other languages not tested"
     )
-    assert head.split() == ["by", "shop", "rows", "1", "2", "3", "no", "label", "no", "answer"]
-    assert shop.split() == ["a", "4", "1", "0", "2", "1", "1"]
+    assert head.split() == ["by", "shop", "rows", "1", "2", "3", "no", "label", "unfamiliar", "no", "answer"]
+    assert shop.split() == ["a", "4", "1", "0", "2", "1", "0", "1"]
 
 
 @pytest.mark.parametrize(("foreign", "is_doubted"), [(1, False), (2, True)])
