@@ -79,7 +79,6 @@ def pretrain(run: ResolvedRun) -> int:
             best_model,
             plan,
             config.log.every_steps,
-            checkpoints=checkpoints,
             monitor=monitor,
             log=log,
             meter=meter,

@@ -117,20 +117,20 @@ class RunLog:
         """Count a step; return whether a line is due on the console of the main rank."""
         return self.enabled and self._lines.advance()
 
-    def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
-        """Print a line on the console: what `close_line` of Trainer and ThroughputMeter return."""
+    def print_line(self, line: Mapping[str, Any]) -> None:
+        """Print a line between two rows: what `line` of Trainer and ThroughputMeter return."""
         if self.enabled:
-            self._lines.show(line, row or {})
+            self._lines.show(line)
 
-    def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
-        """Write a row, and print its line, which covers the steps since the previous line."""
+    def write(self, row: dict[str, Any]) -> None:
+        """Write a row, and print it as a line."""
         if not self.enabled:
             return
         self._rows.write(row)
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])
-        self.print_line(line, row)
+        self._lines.show(row, is_row=True)
 
 
 @contextmanager
@@ -237,12 +237,12 @@ class ProgressLines:
             self._line_time, self._asked = now, True
         return due
 
-    def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Print a line, with the additions of a row of metrics if there is one.
+    def show(self, line: Mapping[str, Any], *, is_row: bool = False) -> None:
+        """Print a line, or a row of metrics.
 
         With several ranks, a requested line comes a step later. It is skipped if a row came first.
         """
-        text, is_due = self._text(line, row), bool(row) or self._asked
+        text, is_due = self._text(line), is_row or self._asked
         self._asked = False
         if not is_due:
             return
@@ -253,15 +253,15 @@ class ProgressLines:
             else:
                 self._bar.write(text)
 
-    def _text(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-        valid, bottleneck = row.get("valid_bits_per_character"), row.get("bottleneck", "compute")
+    def _text(self, line: Mapping[str, Any]) -> str:
+        valid, bottleneck = line.get("valid_bits_per_character"), line.get("bottleneck", "compute")
         return (
             f"step {line['step']:>6}  train {line['train_bits_per_character']:.4f} bits/char"
             + (f"  valid {valid:.4f}" if valid is not None else "")
             + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
             + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
-            + (f"  SPIKE: +{row['spike_bits']:.2f} bits" if "spike_bits" in row else "")
-            + (f"  {row['verdict']}" if "verdict" in row else "")
+            + (f"  SPIKE: +{line['spike_bits']:.2f} bits" if "spike_bits" in line else "")
+            + (f"  {line['verdict']}" if "verdict" in line else "")
             + self._progress(line["step"])
         )
 

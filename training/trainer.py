@@ -188,8 +188,6 @@ class Trainer:
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
         self.gradient_norm: Tensor | None = None  # of the last step, if gradients are clipped
-        self.line_nats = torch.zeros_like(self.nats)  # since the last line on the console
-        self.line_characters = 0
 
     @property
     def own(self) -> slice:
@@ -236,7 +234,6 @@ class Trainer:
         self.progress.step += 1
         self.progress.characters += characters
         self.progress.row_characters += characters
-        self.line_characters += characters
 
     def _accumulate_gradient(
         self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
@@ -268,7 +265,6 @@ class Trainer:
                 self.scaler.scale(nats).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
-            self.line_nats += nats.detach()
         self.state = State.join(after)
         if total > lanes_here:
             self.state = self.state.each(lambda tensor: tensor[..., :lanes_here, :].contiguous())
@@ -334,16 +330,12 @@ class Trainer:
         Raises Diverged, on every rank, if it is not finite, or if gradients overflow at
         the lowest loss scale.
         """
-        nats = self._sum_over_ranks(self.nats)
+        nats = float(self.world.sum(self.nats))
+        if not math.isfinite(nats):
+            raise self.diverged("the training loss is")
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
             raise self.diverged("at the lowest loss scale, gradients are still")
         return nats
-
-    def _sum_over_ranks(self, nats: Tensor) -> float:
-        total = float(self.world.sum(nats))
-        if not math.isfinite(total):
-            raise self.diverged("the training loss is")
-        return total
 
     def diverged(self, what_is: str, how: str = "not finite at") -> Diverged:
         """Return the error to raise, on every rank, if something is not finite."""
@@ -376,18 +368,17 @@ class Trainer:
         if self.world.sum((~finite).sum()):
             raise self.diverged("weights or the optimiser's state are")
 
-    def close_line(self) -> dict[str, float]:
-        """Return the console line's values for the steps since the last one; begin a new one.
+    def line(self) -> dict[str, float]:
+        """Return the row of metrics so far, which goes on; a line on the console prints it.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
-        nats, characters = self._sum_over_ranks(self.line_nats), max(self.line_characters, 1)
-        self.line_nats.zero_()
-        self.line_characters = 0
+        progress = self.progress
         return {
-            "step": self.progress.step,
-            "train_bits_per_character": nats / characters / math.log(2),
-            "learning_rate": self.schedule.rate(self.progress.step - 1),
+            "step": progress.step,
+            "characters": progress.characters,
+            "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
+            "learning_rate": self.schedule.rate(progress.step - 1),
         }
 
     def close_row(self) -> dict[str, float]:
@@ -398,14 +389,8 @@ class Trainer:
         of its steps overflowed and so did not change the weights. A spike of the loss is stated as
         the bits by which it exceeds recent rows (`spike_bits`).
         """
-        progress = self.progress
-        bits = self.row_nats() / progress.row_characters / math.log(2)
-        row = {
-            "step": progress.step,
-            "characters": progress.characters,
-            "train_bits_per_character": bits,
-            "learning_rate": self.schedule.rate(progress.step - 1),
-        }
+        progress, row = self.progress, self.line()
+        bits = row["train_bits_per_character"]
         spike = spike_bits(bits, progress.recent_bits, progress.row_characters)
         progress.recent_bits = [*progress.recent_bits, bits][-RECENT_ROWS:]
         if spike is not None:

@@ -92,9 +92,8 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
         "rank_characters_per_second": [100.0, 200.0],
         "bottleneck": "compute",
     }
-    line = {**row, "seconds": 1.0}
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=ALONE) as log:
-        log.write(row, line)
+        log.write(row)
     (file,) = (path for path in (tmp_path / "tensorboard").rglob("*") if path.is_file())
     content = file.read_bytes()
     for rank in range(2):
@@ -109,7 +108,7 @@ def test_a_row_that_a_full_disk_does_not_take_is_reported_by_its_file(tmp_path):
         pytest.raises(OSError, match="File too large") as error,
         RunLog(run, 0, 4, world=ALONE) as log,
     ):
-        log.write({"step": 1, "text": "long " * 3000}, {})
+        log.write({"step": 1, "text": "long " * 3000})
     assert error.value.filename == str(run.metrics)
 
 
