@@ -28,7 +28,7 @@ from .run_plan import RunPlan
 from .runs.run_directory import PretrainingDirectory, RowWriter, keep_rows
 
 if TYPE_CHECKING:
-    from .trainer import Trainer
+    from .trainer import PretrainingProgress, Trainer
 
 _GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
@@ -90,19 +90,23 @@ class Board:
 class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
-    After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
+    After a resume, rows beyond its step and an incomplete last line are dropped first, and so is a
+    row at its step that is still open: it will be written again.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
-    def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
+    def __init__(
+        self, run: PretrainingDirectory, progress: "PretrainingProgress", steps: int, world: World
+    ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
-        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
+        last_row = progress.step - (progress.open_row is not None)
+        run_on_main(world, lambda: keep_rows(run.metrics, last_row))
         if not self.enabled:
             return
         self._rows = RowWriter(run.metrics)
-        self.board = Board(run.tensorboard, first_step)
-        self._lines = ProgressLines(first_step, steps)
+        self.board = Board(run.tensorboard, last_row)
+        self._lines = ProgressLines(progress.step, steps)
 
     def __enter__(self) -> "RunLog":
         return self

@@ -15,7 +15,7 @@ from tests.support.trainers import ALONE, make_trainer
 from training.parallel.distributed import World
 from training.run_log import Pace, ProgressLines, RunLog, announce, print_main
 from training.runs.run_directory import PretrainingDirectory
-from training.trainer import TrainConfig
+from training.trainer import PretrainingProgress, TrainConfig
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
@@ -136,7 +136,7 @@ def test_the_pace_is_that_of_all_steps_but_the_first_which_compiles(clock):
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("training.run_log.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
-    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
+    with RunLog(PretrainingDirectory(tmp_path), PretrainingProgress(), 10, world=other) as log:
         assert not log.advance()
         log.print_line(line_of(1))
         log.write(line_of(1))

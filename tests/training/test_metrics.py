@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 import tracemalloc
 
 import pytest
@@ -14,6 +15,7 @@ from tests.support.trainers import ALONE
 from training import run_log
 from training.run_log import Board, RunLog
 from training.runs.run_directory import PretrainingDirectory, keep_rows, read_rows
+from training.trainer import PretrainingProgress
 
 
 @pytest.fixture
@@ -92,12 +94,24 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
         "rank_characters_per_second": [100.0, 200.0],
         "bottleneck": "compute",
     }
-    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=ALONE) as log:
+    with RunLog(PretrainingDirectory(tmp_path), PretrainingProgress(), 10, world=ALONE) as log:
         log.write(row)
     (file,) = (path for path in (tmp_path / "tensorboard").rglob("*") if path.is_file())
     content = file.read_bytes()
     for rank in range(2):
         assert f"rank_characters_per_second/{rank}".encode() in content
+
+
+def test_the_bar_of_a_resume_begins_at_its_step_even_if_that_has_an_open_row(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    run = PretrainingDirectory(tmp_path)
+    run.metrics.write_bytes(b"\n".join(LINES) + b"\n")
+    progress = PretrainingProgress(step=30, open_row={"step": 30})
+    RunLog(run, progress, 40, world=ALONE).__exit__()
+    assert "30/40" in capsys.readouterr().err
+    assert [row["step"] for row in read_rows(run.metrics)] == [10, 20]
 
 
 @pytest.mark.parametrize("largest_file", [10_000], indirect=True)
@@ -106,7 +120,7 @@ def test_a_row_that_a_full_disk_does_not_take_is_reported_by_its_file(tmp_path):
     run = PretrainingDirectory(tmp_path)
     with (
         pytest.raises(OSError, match="File too large") as error,
-        RunLog(run, 0, 4, world=ALONE) as log,
+        RunLog(run, PretrainingProgress(), 4, world=ALONE) as log,
     ):
         log.write({"step": 1, "text": "long " * 3000})
     assert error.value.filename == str(run.metrics)
