@@ -408,11 +408,10 @@ class Trainer:
         self.overflows.zero_()
         return row
 
-    def load_lanes(self, state: State, first: int = 0) -> None:
-        """Continue from the state [L, n, H] of n lanes from `first` on, this rank's among them."""
-        zero, own = self.model.initial_state(1), self.own
-        part = slice(own.start - first, own.stop - first)
-        self.state = state.select(part).like(zero) if self.own_lanes else zero
+    def load_lanes(self, state: State) -> None:
+        """Continue from the state [L, lanes, H] of all lanes."""
+        zero = self.model.initial_state(1)
+        self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
     def all_lanes(self, *, everywhere: bool = True) -> State:
         """Return the state of all lanes, [L, lanes, n], on every rank or only on the main one."""
