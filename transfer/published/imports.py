@@ -261,12 +261,8 @@ def _gains_difference(model: LanguageModel) -> float:
     """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's
-    release, files 11 and 12, they agree to rounding. Without weight norm a gain is its row's norm.
+    release, files 11 and 12, they agree to rounding.
     """
-    state = model.state_dict()
-    gains = []
-    for name in ("mx", "mh"):
-        gain = state.get(f"layers.0.g_{name}")
-        gains.append(state[f"layers.0.w_{name}"].norm(dim=1) if gain is None else gain.abs())
-    largest = torch.maximum(*gains).max().clamp_min(torch.finfo(torch.float32).tiny)
-    return float((gains[0] - gains[1]).abs().max() / largest)
+    mx, mh = (model.state_dict()[f"layers.0.g_{name}"].abs() for name in ("mx", "mh"))
+    largest = torch.maximum(mx, mh).max().clamp_min(torch.finfo(torch.float32).tiny)
+    return float((mx - mh).abs().max() / largest)
