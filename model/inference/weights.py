@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
@@ -17,7 +16,7 @@ from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
 from ..kernels.cores import follow_quota
 from ..layers.config import ModelConfig
-from ..layers.language_model import LanguageModel, Weights, build_model
+from ..layers.language_model import LanguageModel, Weights, build_model, empty_model
 from ..state import DTYPES, State
 from .tensors import model_digest, save_model
 
@@ -193,8 +192,7 @@ def load_model(
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
     config = ModelConfig(**{**asdict(opened.architecture), "backend": backend})
-    with torch.device("meta"), _SkipInitialization():
-        expected = LanguageModel(config, compute_dtype)
+    expected = empty_model(config, compute_dtype)
     expected.load_state_dict(stored_tensors(opened, expected.state_dict()), assign=True)
     model = expected.to(chosen).eval()
     model.check_backend()
@@ -217,19 +215,3 @@ def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
         untrained.compute_dtype = model.model.compute_dtype
         untrained = untrained.to(model.model.embedding.weight.device)
     return LoadedModel(untrained, model.profile, model.folder, {}, model.tokenizer)
-
-
-class _SkipInitialization(TorchFunctionMode):
-    """Disables torch.nn.init.
-
-    For tensors on the meta device, torch would draw numbers in Python code that imports its
-    compiler, which takes longer than the rest of loading a model.
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        options = kwargs or {}
-        if getattr(func, "__module__", "") == nn.init.__name__:
-            return options["tensor"] if "tensor" in options else args[0]
-        return func(*args, **options)

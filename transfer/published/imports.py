@@ -19,7 +19,7 @@ from model.inference.features import read
 from model.inference.tensors import check_finite
 from model.kernels.cores import follow_quota
 from model.layers.config import ModelConfig
-from model.layers.language_model import LanguageModel
+from model.layers.language_model import LanguageModel, empty_model
 
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
@@ -138,8 +138,7 @@ def assemble(tensors: Mapping[str, Tensor], order: _GateOrder) -> LanguageModel:
         layers=sum(name.endswith(".w_mh") for name in tensors),
         weight_norm="layers.0.g_mh" in tensors,
     )
-    with torch.device("meta"):
-        model = LanguageModel(config)
+    model = empty_model(config)
     ordered = dict(tensors)
     for name, tensor in tensors.items():
         if order != _OURS and name.split(".")[-1] in _GATED:
