@@ -113,10 +113,6 @@ class MemoryModel:
     def __post_init__(self) -> None:
         if self.model.cell != "mlstm" or self.model.layers != 1:
             raise InputError("the memory model knows only one mLSTM layer")
-        if self.precision not in PRECISION_BYTES:
-            raise InputError(
-                f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"
-            )
 
     @property
     def bytes_per_lane(self) -> float:
