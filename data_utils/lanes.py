@@ -39,6 +39,7 @@ class DataConfig:
     """The corpus to read, and the lanes that read it."""
 
     CLOSED: ClassVar = {"shards": Closed("94c10db0")}
+    EXCLUSIVE: ClassVar = ("lanes", "lanes_per_rank")
 
     corpus: Path | None = None
     """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
@@ -58,7 +59,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        check_exclusive(self, "data.", "lanes", "lanes_per_rank")
+        check_exclusive(self, "data.", *self.EXCLUSIVE)
 
     def total_lanes(self, ranks: int) -> int:
         """Return the global batch for a first start on this many ranks."""

@@ -45,6 +45,7 @@ class CheckpointConfig:
     """When the run is saved, and how many checkpoints are kept."""
 
     DEFAULT_STEPS: ClassVar[int] = 400
+    EXCLUSIVE: ClassVar = ("every_steps", "every_characters")
 
     every_steps: PositiveInt | None = None
     """Steps between checkpoints; the end of the run, and a signal to end it, also save one.
@@ -57,7 +58,7 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "checkpoint.")
-        check_exclusive(self, "checkpoint.", "every_steps", "every_characters")
+        check_exclusive(self, "checkpoint.", *self.EXCLUSIVE)
 
 
 class Checkpoints(CheckpointStore):

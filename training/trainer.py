@@ -65,6 +65,7 @@ class TrainConfig:
     """How long the model is trained, and in which precision."""
 
     CLOSED: ClassVar = {"on_spike": Closed("94c10db0", "report")}
+    EXCLUSIVE: ClassVar = ("steps", "epochs")
 
     steps: Annotated[int, Bound(min=1, max=MOST_STEPS)] | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
@@ -86,7 +87,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "train.")
-        check_exclusive(self, "train.", "steps", "epochs")
+        check_exclusive(self, "train.", *self.EXCLUSIVE)
 
     def total_steps(self, steps_of: Callable[[float], int]) -> int:
         """Return the length of the run in steps; steps_of: those that read so many epochs."""
