@@ -39,12 +39,13 @@ def main() -> None:
     from transfer.neuron.report import check_figures, write_figures
     from transfer.neuron.study import run_study
 
-    check_figures(options.output / "figures")
+    figures = options.output / "figures"
+    check_figures(figures)
     loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
     results = run_study(loaded, sets, options.output, options)
-    figures = write_figures(results, options.output / "figures")
+    write_figures(results, figures)
     _print_study(results)
     command.say(f"written to {options.output / 'neuron.json'}, figures to {figures}")
 

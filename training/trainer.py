@@ -338,9 +338,9 @@ class Trainer:
             raise self.diverged("at the lowest loss scale, gradients are still")
         return nats
 
-    def diverged(self, what_is: str, how: str = "not finite at") -> Diverged:
+    def diverged(self, what_is: str) -> Diverged:
         """Return the error to raise, on every rank, if something is not finite."""
-        return Diverged(f"{what_is} {how} step {self.progress.step}: {self.divergence}")
+        return Diverged(f"{what_is} not finite at step {self.progress.step}: {self.divergence}")
 
     @property
     def divergence(self) -> str:

@@ -147,9 +147,6 @@ class LoadedModel:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_prepared": {}}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
     def __repr__(self) -> str:
         config = self.model.config
         device = self.model.embedding.weight.device

@@ -156,14 +156,11 @@ class Finetuner:
         features = self._encoded(rows)
         with _dropout_of(self.config.seed, self.progress.step):
             logits = self.heads.train()(features)  # [B, K, C]
-        loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
+        loss = head_loss(logits, self.labels[torch.from_numpy(rows)])
         (loss * fraction).backward()
         self._update()
         self.progress.head_loss += loss.item()
         self.progress.step += 1
-
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return head_loss(logits, labels)
 
     def _update(self) -> None:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)

@@ -15,6 +15,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.transfer.finetuning.tasks import several, single
 from transfer.features import FeatureCache
+from transfer.finetuning import trainer
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.encoder import features_of
 from transfer.finetuning.experiment import make_finetuner
@@ -108,8 +109,9 @@ def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
 
 def test_a_row_and_an_epoch_are_of_all_texts_in_a_new_order(small_model, tmp_path, monkeypatch):
     tuner, losses = finetuner(small_model, tmp_path, epochs=2), []
-    of_logits = tuner.loss
-    monkeypatch.setattr(tuner, "loss", lambda *both: losses.append(of_logits(*both)) or losses[-1])
+    monkeypatch.setattr(
+        trainer, "head_loss", lambda *both: losses.append(head_loss(*both)) or losses[-1]
+    )
     for first in (0, 3):
         tuner.run_epoch(lambda: True)
         expected = np.mean([loss.item() for loss in losses[first:]])
