@@ -22,6 +22,7 @@ from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.commands.program import drop
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.tokenizer import BYTES
+from model.state import dtype_name
 
 from .parallel.distributed import World, run_on_main
 from .run_plan import RunPlan
@@ -172,7 +173,7 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) ->
     lines = [
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
         f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
-        f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
+        f"{dtype_name(model.dtype)}; {steps:,} steps "
         f"({plan.clock.epochs(steps):.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]

@@ -4,7 +4,6 @@ Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape let
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -284,8 +283,8 @@ def empty_model(config: ModelConfig, compute_dtype: torch.dtype | None = None) -
 
 def parameter_count(architecture: Architecture) -> int:
     """Return how many parameters a model of this architecture has."""
-    config = ModelConfig(**{"backend": "auto", **asdict(architecture)})
-    return sum(parameter.numel() for parameter in empty_model(config).parameters())
+    model = empty_model(ModelConfig.of(architecture))
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def product_weights(model: LanguageModel) -> dict[str, nn.Parameter]:

@@ -14,6 +14,7 @@ from mlstm_sentiment.files.storage import step_folders
 from mlstm_sentiment.files.tensors import check_shapes
 from mlstm_sentiment.files.writer import RECORD
 from model.inference.tensors import check_finite
+from model.state import dtype_name
 
 from .checkpoint_store import (
     DISPLAY_ONLY,
@@ -50,13 +51,9 @@ def check_tensors(
     for name, tensor in actual.items():
         if tensor.dtype != expected[name].dtype:
             raise InputError(
-                f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
-                f"{_word(expected[name])}"
+                f"{source}: tensor {name} is {dtype_name(tensor.dtype)}, but {authority} "
+                f"{dtype_name(expected[name].dtype)}"
             )
-
-
-def _word(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 @contextmanager
