@@ -219,7 +219,7 @@ def balanced(costs: np.ndarray, lanes: int) -> np.ndarray:
     """Assign items to lanes so that the sums of their costs are nearly equal.
 
     costs: of at least `lanes` items, int64 [n]. Returns the lane of each, int64 [n]; every lane
-    has one. The largest items come first, each to the shard with the smallest sum (Graham 1969).
+    has one. The largest items come first, each to the lane with the smallest sum (Graham 1969).
     """
     lane_of, sums = np.empty(len(costs), np.int64), np.zeros(lanes, np.int64)
     left = np.argsort(-costs, kind="stable")
