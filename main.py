@@ -62,8 +62,7 @@ def pretrain(run: ResolvedRun) -> int:
     best_model.forget_lost_model()
     announce(trainer, corpus, run.directory.folder, plan)
 
-    first_step, steps = trainer.progress.step, plan.last_step
-    first_row = first_step - (trainer.progress.open_row is not None)
+    steps = plan.last_step
     span = trainer.window, steps * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
@@ -71,7 +70,7 @@ def pretrain(run: ResolvedRun) -> int:
         checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, *span) as prefetcher,
-        RunLog(run.directory, first_row, steps, world) as log,
+        RunLog(run.directory, trainer.progress, steps, world) as log,
     ):
         utilization = utilization_of(trainer, corpus.characters_per_token)
         meter = ThroughputMeter(trainer, prefetcher, utilization)
@@ -79,7 +78,6 @@ def pretrain(run: ResolvedRun) -> int:
             best_model,
             plan,
             config.log.every_steps,
-            checkpoints=checkpoints,
             monitor=monitor,
             log=log,
             meter=meter,

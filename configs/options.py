@@ -24,12 +24,6 @@ from training.trainer import TrainConfig
 
 from .command import parse
 
-_EXCLUSIVE = (
-    ("train", "steps", "epochs"),
-    ("data", "lanes", "lanes_per_rank"),
-    ("evaluate", "every_steps", "every_characters"),
-    ("checkpoint", "every_steps", "every_characters"),
-)
 SHIPPED = Path(__file__).parent
 TOUR = SHIPPED / "tour.toml"
 # Names that other libraries give to our settings; and constants, with the file that has them.
@@ -158,12 +152,13 @@ def _without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     for word, following in pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
         values[name.lstrip("-").replace("-", "_")] = value if equals else following
-    for section, one, other in _EXCLUSIVE:
-        for mine, excluded in ((one, other), (other, one)):
-            is_set = values.get(f"{section}.{mine}", "None") != "None"
-            if is_set and f"{section}.{excluded}" not in values:
-                changed = replace(getattr(config, section), **{excluded: None})
-                config = replace(config, **{section: changed})
+    for section in fields(config):
+        pair = getattr(getattr(config, section.name), "EXCLUSIVE", ())
+        for mine, excluded in zip(pair, reversed(pair), strict=True):
+            is_set = values.get(f"{section.name}.{mine}", "None") != "None"
+            if is_set and f"{section.name}.{excluded}" not in values:
+                changed = replace(getattr(config, section.name), **{excluded: None})
+                config = replace(config, **{section.name: changed})
     return config
 
 

@@ -39,6 +39,7 @@ class DataConfig:
     """The corpus to read, and the lanes that read it."""
 
     CLOSED: ClassVar = {"shards": Closed("94c10db0")}
+    EXCLUSIVE: ClassVar = ("lanes", "lanes_per_rank")
 
     corpus: Path | None = None
     """A folder made by scripts/prepare_corpus.py. Default: the embedded synthetic reviews."""
@@ -58,7 +59,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        check_exclusive(self, "data.", "lanes", "lanes_per_rank")
+        check_exclusive(self, "data.", *self.EXCLUSIVE)
 
     def total_lanes(self, ranks: int) -> int:
         """Return the global batch for a first start on this many ranks."""
@@ -218,7 +219,7 @@ def balanced(costs: np.ndarray, lanes: int) -> np.ndarray:
     """Assign items to lanes so that the sums of their costs are nearly equal.
 
     costs: of at least `lanes` items, int64 [n]. Returns the lane of each, int64 [n]; every lane
-    has one. The largest items come first, each to the shard with the smallest sum (Graham 1969).
+    has one. The largest items come first, each to the lane with the smallest sum (Graham 1969).
     """
     lane_of, sums = np.empty(len(costs), np.int64), np.zeros(lanes, np.int64)
     left = np.argsort(-costs, kind="stable")

@@ -11,9 +11,6 @@ Source: Krause et al. 2016 (arXiv 1609.07959) with the output gate outside the t
 Radford et al. 2017 and in Puri et al. 2018.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -23,24 +20,22 @@ from .state import State, accumulation_dtype
 def mlstm_step(
     x_proj: Tensor,
     state: State,
-    w_mh: Any,
-    w_h: Any,
+    w_mh: Tensor,
+    w_h: Tensor,
     b: Tensor,
-    linear: Callable[[Tensor, Any], Tensor] = F.linear,
 ) -> State:
     """Process one token and return the state after it.
 
     x_proj: [B, 5H], the input's terms of m (first H) and of the gates i f u o (last 4H).
     state: before the token; h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
-    w_mh: [H, H], w_h: [4H, H], compute dtype, or another form that `linear` accepts. b: [4H],
-    accumulation dtype. linear: the product of rows [B, H] and one of the two matrices.
+    w_mh: [H, H], w_h: [4H, H], compute dtype. b: [4H], accumulation dtype.
 
     The products are in the compute dtype, everything between them in the accumulation dtype.
     """
     H = state.h.shape[-1]
     x_m, x_gates = x_proj.to(accumulation_dtype(x_proj.dtype)).split([H, 4 * H], dim=-1)
-    m = x_m * linear(state.h, w_mh)  # [B, H]  the transition depends on the input
-    z = x_gates + linear(m.to(state.h.dtype), w_h) + b  # [B, 4H]
+    m = x_m * F.linear(state.h, w_mh)  # [B, H]  the transition depends on the input
+    z = x_gates + F.linear(m.to(state.h.dtype), w_h) + b  # [B, 4H]
     i, f, u, o = z.chunk(4, dim=-1)  # [B, H] each
     c = f.sigmoid() * state.c + i.sigmoid() * u.tanh()
     h = o.sigmoid() * c.tanh()

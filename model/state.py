@@ -13,6 +13,11 @@ IGNORED = -100  # the target of a token that does not count, as in torch
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return torch's name of a dtype without "torch.", such as float32."""
+    return str(dtype).removeprefix("torch.")
+
+
 class State:
     """What a model carries from one window to the next: named tensors, [L, B, n] each.
 

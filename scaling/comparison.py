@@ -4,10 +4,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-
 from configs.options import SHIPPED, load_config, read_toml
-from data_utils.provenance import processor_name
 from mlstm_sentiment.errors import InputError
 from training.runs.run_directory import PretrainingDirectory, read_rows
 
@@ -15,14 +12,6 @@ from .hardware import ClusterConfig
 from .planning import Plan, TextSize
 
 CLUSTERS = SHIPPED / "clusters"
-
-
-def machine_name(device: torch.device) -> str:
-    """Return what cluster files call this machine's device: a GPU, or cores of a processor."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    count = torch.get_num_threads()
-    return f"{count} core{'s' * (count > 1)} of {processor_name()}"
 
 
 def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from mlstm_sentiment.bounds import Bound, check_bounds
 from mlstm_sentiment.errors import InputError
 from training.utilization import peak_of
 
-from .step_time import Fabric, Ring
+from .step_time import Fabric
 
 # Bounds far above real machines, so that no product or quotient overflows.
 Count = Annotated[int, Bound(min=1, max=1e15)]
@@ -155,10 +155,6 @@ class NetworkConfig:
     """Bandwidth that a node sustains in each direction, where `messages` say nothing."""
     messages: tuple[MessageConfig, ...] = ()
     """The same, as observed for gradients of some sizes. In between they are interpolated."""
-    latency_seconds: Seconds = 0.0
-    """Time added to an all-reduce with every doubling of the nodes."""
-    ring: Ring = "gpus"
-    """gpus: one ring through all GPUs. nodes: first within each node, then between nodes."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "network.")
@@ -177,8 +173,6 @@ class ClusterConfig:
     """Needed for more than one node."""
     overhead_seconds: Seconds = 0.0
     """Time that every window costs on several GPUs, however much they send."""
-    jitter: Annotated[float, Bound(min=0, max=1000)] = 0.0
-    """Relative standard deviation of a GPU's computing from window to window."""
     checkpoint_bytes_per_second: Bytes = 1e9
     """Speed at which rank 0 writes checkpoints."""
 
@@ -222,8 +216,6 @@ class ClusterConfig:
             count=sum(pool.nodes for pool in pools),
             link_bytes_per_second=min(pool.node.link_rate(size) for pool in pools),
             network_bytes_per_second=network.rate(size) if network else math.inf,
-            latency_seconds=network.latency_seconds if network else 0.0,
-            ring=network.ring if network else "gpus",
         )
 
 

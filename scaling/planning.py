@@ -66,7 +66,6 @@ class Plan:
             cluster.fabric(self.pools, self.how.bytes_per_parameter * self.workload.parameters),
             self.how,
             overhead=cluster.overhead_seconds,
-            jitter=cluster.jitter,
         )
         rates = [self._rate(pool) * pool.gpus for pool in self.pools]
         ideal = sum(r * seconds for r, seconds in zip(rates, computing, strict=True)) / sum(rates)
@@ -110,7 +109,7 @@ class Plan:
         """Return max(products, reading) + launches x latency, over a window of some lanes."""
         window, groups = self.run.data.window, self.run.parallel.lane_groups
         products = lanes * window * operations_per_token / self._rate(pool)
-        launches = LAUNCHES * self.run.model.layers * window * groups
+        launches = LAUNCHES * window * groups
         waiting = 2 * window * groups * self._waiting(pool, lanes / groups)
         return products + waiting + launches * pool.node.launch_seconds
 
@@ -131,7 +130,7 @@ class Plan:
         lanes = math.ceil(total / self.gpus)
         pool = min(self.pools, key=self._rate)
         operations = _FORWARD * self.workload.product_weights * lanes
-        launches = LAUNCHES / 2 * self.run.model.layers * pool.node.launch_seconds
+        launches = LAUNCHES / 2 * pool.node.launch_seconds
         seconds = (
             operations / self._rate(pool, forward=True) + self._waiting(pool, lanes) + launches
         )
@@ -215,7 +214,7 @@ class Plan:
             often = "" if self.how.windows == 1 else f" of {self.how.windows} windows"
             bits = f"{8 * self.how.bytes_per_parameter:.0f} bits"
             yield f"gradients{often} in {bits}, sent {when}"
-            yield f"overhead {cluster.overhead_seconds:g} s per window, jitter {cluster.jitter:g}"
+            yield f"overhead {cluster.overhead_seconds:g} s per window"
         yield (
             f"evaluations of {self.text.valid_tokens:,.0f} tokens, checkpoints at "
             f"{cluster.checkpoint_bytes_per_second / 1e9:g} GB/s"
@@ -231,11 +230,6 @@ def _memory_speed(pool: NodePool) -> float:
 def _exchange_of(run: RunConfig) -> Synchronisation:
     """Return how a run exchanges gradients; Adasum as one all-reduce after backward."""
     parallel = run.parallel
-    if parallel.compression not in _GRADIENT_BYTES:
-        names = ", ".join(_GRADIENT_BYTES)
-        raise InputError(
-            f"parallel.compression is {parallel.compression}; the planner knows {names}"
-        )
     return replace(
         _FLAT if parallel.flat or parallel.combine == "adasum" else _OVERLAPPED,
         bytes_per_parameter=_GRADIENT_BYTES[parallel.compression],

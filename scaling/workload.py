@@ -5,10 +5,15 @@ the window are those of model/kernels/triton/graphs.py: a graph keeps its memory
 window, so activations and their gradients coexist.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
+
+from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
+from model.layers.language_model import empty_model, product_weights
 from model.state import DTYPES
 from training.optimizers import muon
 
@@ -37,26 +42,25 @@ class Workload:
     update_operations: float = 0.0  # of the optimizer's products
 
     @classmethod
+    @cache
     def of(
         cls, config: ModelConfig, optimizer: str = "adam", precision: str = "fp32"
     ) -> "Workload":
         """Count a model of mLSTM layers and its update; InputError for another cell."""
         if config.cell != "mlstm":
             raise InputError(f"model.cell is {config.cell}; the performance model knows only mlstm")
-        H, E, V, L = (
-            config.hidden_size,
-            config.embedding_size,
-            config.resolved_vocabulary_size,
-            config.layers,
-        )
-        products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
-        gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h
-        parameters = V * E + products + L * (4 * H + gains) + V
-        widths = [E, *[H] * (L - 1)]  # of the layers' inputs
-        matrices = [(k * H, width) for w in widths for width in (w, H) for k in (1, 4)]
+        model = empty_model(config)
+        matrices = product_weights(model)
+        recurrent = [m for name, m in matrices.items() if name.endswith((".w_mh", ".w_h"))]
+        of_layers = [m.shape for name, m in matrices.items() if name.startswith("layers.")]
         dtype = DTYPES[precision]
-        update = sum(muon.operations(*shape, dtype) for shape in matrices)
-        return cls(parameters, products, L * 5 * H * H, update if optimizer == "muon" else 0.0)
+        update = sum(muon.operations(rows, columns, dtype) for rows, columns in of_layers)
+        return cls(
+            _numbers(model.parameters()),
+            _numbers(matrices.values()),
+            _numbers(recurrent),
+            update if optimizer == "muon" else 0.0,
+        )
 
     @property
     def operations_per_token(self) -> int:
@@ -72,6 +76,10 @@ class Workload:
         return self.update_operations / products + (
             self.parameters * _UPDATE_BYTES / bytes_per_second
         )
+
+
+def _numbers(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
 @dataclass(frozen=True)
@@ -105,10 +113,6 @@ class MemoryModel:
     def __post_init__(self) -> None:
         if self.model.cell != "mlstm" or self.model.layers != 1:
             raise InputError("the memory model knows only one mLSTM layer")
-        if self.precision not in PRECISION_BYTES:
-            raise InputError(
-                f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"
-            )
 
     @property
     def bytes_per_lane(self) -> float:

@@ -39,26 +39,24 @@ def main() -> None:
     from transfer.neuron.report import check_figures, write_figures
     from transfer.neuron.study import run_study
 
-    check_figures(options.output / "figures")
+    figures = options.output / "figures"
+    check_figures(figures)
     loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
     results = run_study(loaded, sets, options.output, options)
-    figures = write_figures(results, options.output / "figures")
+    write_figures(results, figures)
     _print_study(results)
     command.say(f"written to {options.output / 'neuron.json'}, figures to {figures}")
 
 
 def _print_study(results: dict[str, Any]) -> None:
     from mlstm_sentiment.text.glyphs import visible
+    from transfer.intervals import accuracy_table
     from transfer.neuron.report import accuracies_of, moving_words, verdict
 
     command.say(verdict(results))
-    print(f"\n{'test accuracy':<40}{'':>8}  95 % interval")
-    for name, row in accuracies_of(results):
-        low, high = row["test_interval"]
-        print(f"{name:<40}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
-    print()
+    print("", *accuracy_table(accuracies_of(results)), "", sep="\n")
     for side, words in moving_words(results):
         print(f"words that {side} it most: {visible(', '.join(words)) or 'none'}")
 

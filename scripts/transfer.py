@@ -58,6 +58,7 @@ def main() -> None:
 
 def _print_table(results: dict[str, Any]) -> None:
     from model.layers.language_model import layer_of
+    from transfer.intervals import accuracy_table
 
     neuron, cell = results["neuron"], layer_of(results["model"]["architecture"]["cell"]).title
     sign = "+" if neuron["polarity"] > 0 else "-"
@@ -71,10 +72,7 @@ def _print_table(results: dict[str, Any]) -> None:
         f"untrained {cell}": results["baselines"]["untrained"],
         "majority class": results["baselines"]["majority"],
     }
-    print(f"{'test accuracy':<36}{'':>8}  95 % interval")
-    for name, row in rows.items():
-        low, high = row["test_interval"]
-        print(f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
+    print(*accuracy_table(rows.items()), sep="\n")
 
 
 def _print_summary(results: dict[str, Any], options: Options, default: Path | None) -> None:

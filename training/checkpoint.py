@@ -45,6 +45,7 @@ class CheckpointConfig:
     """When the run is saved, and how many checkpoints are kept."""
 
     DEFAULT_STEPS: ClassVar[int] = 400
+    EXCLUSIVE: ClassVar = ("every_steps", "every_characters")
 
     every_steps: PositiveInt | None = None
     """Steps between checkpoints; the end of the run, and a signal to end it, also save one.
@@ -57,7 +58,7 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "checkpoint.")
-        check_exclusive(self, "checkpoint.", "every_steps", "every_characters")
+        check_exclusive(self, "checkpoint.", *self.EXCLUSIVE)
 
 
 class Checkpoints(CheckpointStore):
@@ -189,16 +190,15 @@ class Checkpoints(CheckpointStore):
             )
         return content, path
 
-    def restore(self, trainer: Trainer) -> bool:
+    def restore(self, trainer: Trainer) -> None:
         """Load the newest checkpoint into the trainer, on every rank.
 
-        Returns False, and loads nothing, if the run ended before its first checkpoint: it then
-        starts over. Raises InputError, on every rank, if a part of the checkpoint does not fit the
-        model or the config.
+        Loads nothing if the run ended before its first checkpoint: it then starts over. Raises
+        InputError, on every rank, if a part of the checkpoint does not fit the model or the config.
         """
         step = int(run_on_main(trainer.world, lambda: newest_step(self.folder)))
         if not step:
-            return False
+            return
         from .restoring import check_fits, restore_trainer  # only for runs that continue
         from .runs.restoring import advice_if_damaged, named_faults
 
@@ -212,7 +212,6 @@ class Checkpoints(CheckpointStore):
             check_fits(trainer, architecture, content, path)
         with advice_if_damaged(folder):
             restore_trainer(trainer, folder, content, path)
-        return True
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -23,6 +23,7 @@ class EvaluateConfig:
     """When and how the valid split is scored during training."""
 
     DEFAULT_STEPS: ClassVar[int] = 200
+    EXCLUSIVE: ClassVar = ("every_steps", "every_characters")
 
     every_steps: PositiveInt | None = None
     """Steps between evaluations; the run also ends with one. Default: 200, unless
@@ -41,7 +42,7 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")
-        check_exclusive(self, "evaluate.", "every_steps", "every_characters")
+        check_exclusive(self, "evaluate.", *self.EXCLUSIVE)
         if (self.probe_train is None) != (self.probe_val is None):
             raise InputError(
                 "evaluate.probe_train and evaluate.probe_val need each other; name both"

@@ -11,7 +11,6 @@ from mlstm_sentiment.text.profiles import text_profile
 from model.layers.language_model import LanguageModel
 
 from .best_model import BestModelWriter
-from .checkpoint import Checkpoints
 from .evaluation import EvaluateConfig
 from .parallel.distributed import World, never, run_on_main
 from .run_log import RunLog
@@ -125,7 +124,6 @@ class MetricRows:
         plan: RunPlan,
         every_steps: int,
         *,
-        checkpoints: Checkpoints,
         monitor: Monitor,
         log: RunLog,
         meter: ThroughputMeter,
@@ -133,8 +131,7 @@ class MetricRows:
     ):
         self.best_model, self.trainer = best_model, best_model.trainer
         self.plan, self.every_steps = plan, every_steps
-        self.checkpoints, self.monitor = checkpoints, monitor
-        self.log, self.meter, self.is_time_up = log, meter, is_time_up
+        self.monitor, self.log, self.meter, self.is_time_up = monitor, log, meter, is_time_up
 
     @property
     def is_due(self) -> bool:
@@ -153,7 +150,7 @@ class MetricRows:
         if self._evaluates:
             progress.open_row = row
             return self.complete()
-        self.log.write(row, self._closed_line())
+        self.log.write(row)
         return True
 
     def complete(self) -> bool:
@@ -169,13 +166,9 @@ class MetricRows:
         except TimeIsUp:
             return False
         trainer.progress.open_row = None
-        # After a resume, no step was taken since the last line: the row is all there is to print.
-        self.log.write(row, self._closed_line() if trainer.line_characters else row)
+        self.log.write(row)
         return True
 
     def print_line(self) -> None:
         """Print a line between two rows."""
-        self.log.print_line(self._closed_line())
-
-    def _closed_line(self) -> dict[str, Any]:
-        return self.trainer.close_line() | self.meter.close_line()
+        self.log.print_line(self.trainer.line() | self.meter.line())

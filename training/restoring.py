@@ -10,14 +10,12 @@ from torch import Tensor
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import WEIGHTS_FILE
 from mlstm_sentiment.files.storage import step_of
-from mlstm_sentiment.files.tensors import Shape
 from model.state import State
 
 from .runs.checkpoint_store import optimizer_file
 from .runs.restoring import (
     check_tensors,
     load_tensors,
-    opened,
     restore_optimizers,
     restore_weights,
 )
@@ -72,47 +70,31 @@ def restore_trainer(trainer: Trainer, folder: Path, content: Mapping[str, Any], 
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:
-    names, own, shapes = trainer.state.tensors(), trainer.own, _shapes_in(path)
-    whole = _expected_carried(trainer, {}, trainer.lanes)
-    # All ranks read this file; each takes only its own lanes.
-    complete = all(shapes.get(name) == tuple(whole[name].shape) for name in names)
-    columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
     # The first checkpoints of format version 1 did not count overflows.
-    saved = load_tensors(path, columns)
-    carried = {"row_overflows": trainer.overflows, **saved}
-    lanes = trainer.own_lanes if columns else trainer.lanes
-    check_tensors(path, carried, _expected_carried(trainer, carried, lanes), _CONFIG)
-    state = State(**{name: carried[name] for name in names})
-    trainer.load_lanes(state, own.start if columns else 0)
+    carried = {"row_overflows": trainer.overflows, **load_tensors(path)}
+    check_tensors(path, carried, _expected_carried(trainer, carried), _CONFIG)
+    trainer.load_lanes(State(**{name: carried[name] for name in trainer.state.tensors()}))
     trainer.restore_nats(carried["row_nats"].flatten())
     trainer.overflows.copy_(carried["row_overflows"])
     torch.set_rng_state(carried["random_state"])
 
 
-def _expected_carried(
-    trainer: Trainer, carried: Mapping[str, Tensor], lanes: int
-) -> dict[str, Tensor]:
+def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors without content, with the expected shapes and dtypes.
 
     Two things are taken from `carried`, since a resume may change them: the number of ranks, and
-    the dtype of the products, by starting or stopping loss scaling. lanes: how many were read.
+    the dtype of the products, by starting or stopping loss scaling.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype
     ranks = row_nats.numel() if row_nats is not None else 1
     meta = torch.device("meta")
     return {
-        **trainer.model.initial_state(lanes, dtype=dtype, device=meta).tensors(),
+        **trainer.model.initial_state(trainer.lanes, dtype=dtype, device=meta).tensors(),
         "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device=meta),
         "row_overflows": trainer.overflows,
         "random_state": torch.get_rng_state(),
     }
-
-
-def _shapes_in(path: Path) -> dict[str, Shape]:
-    """Return the shapes of a file's tensors without reading them."""
-    with opened(path) as file:
-        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: Mapping[str, Any]) -> None:

@@ -22,13 +22,14 @@ from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.commands.program import drop
 from mlstm_sentiment.text.glyphs import visible
 from mlstm_sentiment.text.tokenizer import BYTES
+from model.state import dtype_name
 
 from .parallel.distributed import World, run_on_main
 from .run_plan import RunPlan
 from .runs.run_directory import PretrainingDirectory, RowWriter, keep_rows
 
 if TYPE_CHECKING:
-    from .trainer import Trainer
+    from .trainer import PretrainingProgress, Trainer
 
 _GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
@@ -90,19 +91,23 @@ class Board:
 class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
-    After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
+    After a resume, rows beyond its step and an incomplete last line are dropped first, and so is a
+    row at its step that is still open: it will be written again.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
-    def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
+    def __init__(
+        self, run: PretrainingDirectory, progress: "PretrainingProgress", steps: int, world: World
+    ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
-        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
+        last_row = progress.step - (progress.open_row is not None)
+        run_on_main(world, lambda: keep_rows(run.metrics, last_row))
         if not self.enabled:
             return
         self._rows = RowWriter(run.metrics)
-        self.board = Board(run.tensorboard, first_step)
-        self._lines = ProgressLines(first_step, steps)
+        self.board = Board(run.tensorboard, last_row)
+        self._lines = ProgressLines(progress.step, steps)
 
     def __enter__(self) -> "RunLog":
         return self
@@ -117,20 +122,20 @@ class RunLog:
         """Count a step; return whether a line is due on the console of the main rank."""
         return self.enabled and self._lines.advance()
 
-    def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
-        """Print a line on the console: what `close_line` of Trainer and ThroughputMeter return."""
+    def print_line(self, line: Mapping[str, Any]) -> None:
+        """Print a line between two rows: what `line` of Trainer and ThroughputMeter return."""
         if self.enabled:
-            self._lines.show(line, row or {})
+            self._lines.show(line)
 
-    def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
-        """Write a row, and print its line, which covers the steps since the previous line."""
+    def write(self, row: dict[str, Any]) -> None:
+        """Write a row, and print it as a line."""
         if not self.enabled:
             return
         self._rows.write(row)
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])
-        self.print_line(line, row)
+        self._lines.show(row, is_row=True)
 
 
 @contextmanager
@@ -168,7 +173,7 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) ->
     lines = [
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
         f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
-        f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
+        f"{dtype_name(model.dtype)}; {steps:,} steps "
         f"({plan.clock.epochs(steps):.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]
@@ -237,12 +242,12 @@ class ProgressLines:
             self._line_time, self._asked = now, True
         return due
 
-    def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Print a line, with the additions of a row of metrics if there is one.
+    def show(self, line: Mapping[str, Any], *, is_row: bool = False) -> None:
+        """Print a line, or a row of metrics.
 
         With several ranks, a requested line comes a step later. It is skipped if a row came first.
         """
-        text, is_due = self._text(line, row), bool(row) or self._asked
+        text, is_due = self._text(line), is_row or self._asked
         self._asked = False
         if not is_due:
             return
@@ -253,15 +258,15 @@ class ProgressLines:
             else:
                 self._bar.write(text)
 
-    def _text(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-        valid, bottleneck = row.get("valid_bits_per_character"), row.get("bottleneck", "compute")
+    def _text(self, line: Mapping[str, Any]) -> str:
+        valid, bottleneck = line.get("valid_bits_per_character"), line.get("bottleneck", "compute")
         return (
             f"step {line['step']:>6}  train {line['train_bits_per_character']:.4f} bits/char"
             + (f"  valid {valid:.4f}" if valid is not None else "")
             + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
             + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
-            + (f"  SPIKE: +{row['spike_bits']:.2f} bits" if "spike_bits" in row else "")
-            + (f"  {row['verdict']}" if "verdict" in row else "")
+            + (f"  SPIKE: +{line['spike_bits']:.2f} bits" if "spike_bits" in line else "")
+            + (f"  {line['verdict']}" if "verdict" in line else "")
             + self._progress(line["step"])
         )
 

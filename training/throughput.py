@@ -22,27 +22,23 @@ class Stopwatch:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._started = self._split_at = self._paused = clock()
+        self._started = self._paused = clock()
+
+    def seconds(self) -> float:
+        """Return the seconds since the last lap."""
+        return max(self._clock() - self._started, 1e-9)
 
     def lap(self) -> float:
         """Return the seconds since the last lap, and begin a new one."""
-        now = self._clock()
-        seconds, self._started = now - self._started, now
-        return max(seconds, 1e-9)
-
-    def split(self) -> float:
-        """Return the seconds since the last split; laps go on."""
-        now = self._clock()
-        seconds, self._split_at = now - self._split_at, now
-        return max(seconds, 1e-9)
+        seconds = self.seconds()
+        self._started += seconds
+        return seconds
 
     def __enter__(self) -> None:
         self._paused = self._clock()
 
     def __exit__(self, *error: object) -> None:
-        pause = self._clock() - self._paused
-        self._started += pause
-        self._split_at += pause
+        self._started += self._clock() - self._paused
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def utilization_of(trainer: Trainer, characters_per_token: float) -> "Utilizatio
 
 
 class ThroughputMeter:
-    """Measures the steps between two rows of metrics, and between two lines on the console."""
+    """Measures the steps between two rows of metrics."""
 
     def __init__(
         self,
@@ -87,7 +83,7 @@ class ThroughputMeter:
         self.trainer, self.prefetcher = trainer, prefetcher
         self.utilization = utilization
         self.stopwatch = Stopwatch(clock)
-        self.steps = self.characters = self.line_characters = 0
+        self.steps = self.characters = 0
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row
 
@@ -100,7 +96,6 @@ class ThroughputMeter:
         """Count a step: its characters on all ranks."""
         self.steps += 1
         self.characters += characters
-        self.line_characters += characters
         self.own_characters += characters * self.trainer.own_fraction
 
     @contextmanager
@@ -114,11 +109,9 @@ class ThroughputMeter:
             yield
             self.trainer.world.barrier()
 
-    def close_line(self) -> dict[str, float]:
-        """Return the speed since the last line, and start again."""
-        speed = self.line_characters / self.stopwatch.split()
-        self.line_characters = 0
-        return {"characters_per_second": speed}
+    def line(self) -> dict[str, float]:
+        """Return the speed since the last row."""
+        return {"characters_per_second": self.characters / self.stopwatch.seconds()}
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""

@@ -65,6 +65,7 @@ class TrainConfig:
     """How long the model is trained, and in which precision."""
 
     CLOSED: ClassVar = {"on_spike": Closed("94c10db0", "report")}
+    EXCLUSIVE: ClassVar = ("steps", "epochs")
 
     steps: Annotated[int, Bound(min=1, max=MOST_STEPS)] | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
@@ -86,7 +87,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "train.")
-        check_exclusive(self, "train.", "steps", "epochs")
+        check_exclusive(self, "train.", *self.EXCLUSIVE)
 
     def total_steps(self, steps_of: Callable[[float], int]) -> int:
         """Return the length of the run in steps; steps_of: those that read so many epochs."""
@@ -188,8 +189,6 @@ class Trainer:
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
         self.gradient_norm: Tensor | None = None  # of the last step, if gradients are clipped
-        self.line_nats = torch.zeros_like(self.nats)  # since the last line on the console
-        self.line_characters = 0
 
     @property
     def own(self) -> slice:
@@ -236,7 +235,6 @@ class Trainer:
         self.progress.step += 1
         self.progress.characters += characters
         self.progress.row_characters += characters
-        self.line_characters += characters
 
     def _accumulate_gradient(
         self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
@@ -268,7 +266,6 @@ class Trainer:
                 self.scaler.scale(nats).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
-            self.line_nats += nats.detach()
         self.state = State.join(after)
         if total > lanes_here:
             self.state = self.state.each(lambda tensor: tensor[..., :lanes_here, :].contiguous())
@@ -334,20 +331,16 @@ class Trainer:
         Raises Diverged, on every rank, if it is not finite, or if gradients overflow at
         the lowest loss scale.
         """
-        nats = self._sum_over_ranks(self.nats)
+        nats = float(self.world.sum(self.nats))
+        if not math.isfinite(nats):
+            raise self.diverged("the training loss is")
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
             raise self.diverged("at the lowest loss scale, gradients are still")
         return nats
 
-    def _sum_over_ranks(self, nats: Tensor) -> float:
-        total = float(self.world.sum(nats))
-        if not math.isfinite(total):
-            raise self.diverged("the training loss is")
-        return total
-
-    def diverged(self, what_is: str, how: str = "not finite at") -> Diverged:
+    def diverged(self, what_is: str) -> Diverged:
         """Return the error to raise, on every rank, if something is not finite."""
-        return Diverged(f"{what_is} {how} step {self.progress.step}: {self.divergence}")
+        return Diverged(f"{what_is} not finite at step {self.progress.step}: {self.divergence}")
 
     @property
     def divergence(self) -> str:
@@ -376,18 +369,17 @@ class Trainer:
         if self.world.sum((~finite).sum()):
             raise self.diverged("weights or the optimiser's state are")
 
-    def close_line(self) -> dict[str, float]:
-        """Return the console line's values for the steps since the last one; begin a new one.
+    def line(self) -> dict[str, float]:
+        """Return the row of metrics so far, which goes on; a line on the console prints it.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
-        nats, characters = self._sum_over_ranks(self.line_nats), max(self.line_characters, 1)
-        self.line_nats.zero_()
-        self.line_characters = 0
+        progress = self.progress
         return {
-            "step": self.progress.step,
-            "train_bits_per_character": nats / characters / math.log(2),
-            "learning_rate": self.schedule.rate(self.progress.step - 1),
+            "step": progress.step,
+            "characters": progress.characters,
+            "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
+            "learning_rate": self.schedule.rate(progress.step - 1),
         }
 
     def close_row(self) -> dict[str, float]:
@@ -398,14 +390,8 @@ class Trainer:
         of its steps overflowed and so did not change the weights. A spike of the loss is stated as
         the bits by which it exceeds recent rows (`spike_bits`).
         """
-        progress = self.progress
-        bits = self.row_nats() / progress.row_characters / math.log(2)
-        row = {
-            "step": progress.step,
-            "characters": progress.characters,
-            "train_bits_per_character": bits,
-            "learning_rate": self.schedule.rate(progress.step - 1),
-        }
+        progress, row = self.progress, self.line()
+        bits = row["train_bits_per_character"]
         spike = spike_bits(bits, progress.recent_bits, progress.row_characters)
         progress.recent_bits = [*progress.recent_bits, bits][-RECENT_ROWS:]
         if spike is not None:
@@ -423,11 +409,10 @@ class Trainer:
         self.overflows.zero_()
         return row
 
-    def load_lanes(self, state: State, first: int = 0) -> None:
-        """Continue from the state [L, n, H] of n lanes from `first` on, this rank's among them."""
-        zero, own = self.model.initial_state(1), self.own
-        part = slice(own.start - first, own.stop - first)
-        self.state = state.select(part).like(zero) if self.own_lanes else zero
+    def load_lanes(self, state: State) -> None:
+        """Continue from the state [L, lanes, H] of all lanes."""
+        zero = self.model.initial_state(1)
+        self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
     def all_lanes(self, *, everywhere: bool = True) -> State:
         """Return the state of all lanes, [L, lanes, n], on every rank or only on the main one."""

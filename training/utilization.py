@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from model.layers.language_model import LanguageModel
+from model.layers.language_model import LanguageModel, product_weights
 
 from .parallel.distributed import World
 
@@ -150,7 +150,4 @@ class Utilization:
 
 def operations_per_token(model: LanguageModel) -> float:
     """Return the operations of a training step for each token, as the papers count them."""
-    matrices = (
-        p for name, p in model.named_parameters() if p.ndim == 2 and "embedding" not in name
-    )
-    return 2.0 * _PASSES * sum(matrix.numel() for matrix in matrices)
+    return 2.0 * _PASSES * sum(matrix.numel() for matrix in product_weights(model).values())

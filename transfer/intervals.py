@@ -1,6 +1,6 @@
 """The uncertainty of a number: over several draws, or as a difference on the same examples."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import hypot
 from typing import Any
 
@@ -30,6 +30,14 @@ def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
         "band": np.percentile(values, BAND).tolist(),
         "accuracies": values.tolist(),
     }
+
+
+def accuracy_table(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    """Yield the lines of a table: test accuracies by name, and their intervals."""
+    yield f"{'test accuracy':<36}{'':>8}  95 % interval"
+    for name, row in rows:
+        low, high = row["test_interval"]
+        yield f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}"
 
 
 def mean_interval(values: np.ndarray) -> list[float]:
@@ -72,11 +80,15 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
         count = len(change) + 2
         middle = len(change) * lost / count
         spread = ((abs(lost) * len(change) + 1) / count - middle**2) ** 0.5
-        low, high = _wald(middle, spread, count)
+        low, high = wald(middle, spread, count)
         return {"lost": lost, "lost_interval": [max(low, -1.0), min(high, 1.0)]}
-    return {"lost": lost, "lost_interval": _wald(lost, float(change.std()), len(change))}
+    return {"lost": lost, "lost_interval": wald(lost, float(change.std()), len(change))}
 
 
-def _wald(mean: float, spread: float, count: int) -> list[float]:
+def wald(mean: float, spread: float, count: int = 1) -> list[float]:
+    """Return the 95 % interval of a normally distributed mean of `count` draws.
+
+    spread: the standard deviation of a draw.
+    """
     margin = float(norm.ppf(0.5 + CONFIDENCE / 2)) * spread / count**0.5
     return [mean - margin, mean + margin]

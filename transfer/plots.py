@@ -240,9 +240,7 @@ def write_pictures(folder: Path, drawn: Mapping[str, Callable[[], Figure]]) -> N
         except Exception as error:  # matplotlib raises many kinds, without a common base class
             reason = " ".join(f"{type(error).__name__}: {error}".split())
             log.warning(
-                "warning: %s could not be drawn (%s); the results are complete",
-                folder / name,
-                reason,
+                "%s could not be drawn (%s); the results are complete", folder / name, reason
             )
 
 

@@ -31,7 +31,7 @@ class StudyOptions:
     untrained: PositiveInt = 3
     """Seeds of the untrained baseline; each processes all texts again."""
     seed: Seed = 0
-    """Seeds all random draws, the regressions and the untrained baseline."""
+    """Seeds all random draws and the untrained baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class LabelledTask:
     table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
     seed: Seed = 0
-    """Seeds all random draws, the regressions and the untrained baseline."""
+    """Seeds the untrained baseline."""
     device: Device = "auto"
 
     def read(self) -> "tuple[TextModel, list[LabelledSet]]":

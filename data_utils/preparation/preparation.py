@@ -73,7 +73,6 @@ _WORK_FILES = (
     *(*CORPUS_FILES, _REQUEST_FILE),
     *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
     *inside(_TEXT_FOLDER, (*CORPUS_FILES, _TRAINING_LOG)),
-    *("bucket-*", "request.json", "text/text.json", "tokens/*"),  # of earlier versions
 )
 
 log = logging.getLogger(__name__)

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from mlstm_sentiment.bounds import Bound, check_bounds
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import CONFIG_FILE, local_model
 from mlstm_sentiment.files.storage import read_json
 from mlstm_sentiment.files.tokenizers import load_tokenizer
 from mlstm_sentiment.files.writer import open_work
@@ -38,7 +39,6 @@ from ..corpus import META_FILE, SPLITS, map_split
 from .processes import CONTEXT, follow_parent, map_in_order
 from .runs import SplitWriter
 
-_MODEL_CONFIG = "config.json"
 _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 _LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
@@ -53,7 +53,7 @@ class VocabularyConfig:
 
     tokenizer: str = BYTES.kind
     """bytes; bpe or unigram: SentencePiece, trained on the train split; or the folder of a corpus
-    or a model whose vocabulary to use."""
+    or a model whose vocabulary to use, or a shipped model's name."""
     vocabulary_size: Annotated[int, Bound(min=SMALLEST_VOCABULARY, max=LARGEST_VOCABULARY)] = 8192
     """Tokens of a trained vocabulary, 258 to 65536."""
     tokenizer_sample: Annotated[int, Bound(min=1, max=_LARGEST_SAMPLE)] = 50_000_000
@@ -81,7 +81,7 @@ class VocabularyConfig:
     def borrowed(self) -> Tokenizer | None:
         """The tokenizer of the folder that was named, if one was."""
         named = not (self.is_bytes or self.is_trained)
-        return _borrowed_tokenizer(Path(self.tokenizer)) if named else None
+        return _borrowed_tokenizer(self.tokenizer) if named else None
 
 
 @dataclass(frozen=True)
@@ -114,19 +114,20 @@ def make_tokenizer(
     return SubwordTokenizer(config.tokenizer, _train_in_process(config, text, reviews, log_file))
 
 
-def _borrowed_tokenizer(folder: Path) -> Tokenizer:
+def _borrowed_tokenizer(name_or_folder: str) -> Tokenizer:
     """Return the tokenizer of a corpus, a model or a run; InputError if there is none."""
-    for path in (folder / META_FILE, folder / _MODEL_CONFIG, folder / "model" / _MODEL_CONFIG):
-        if path.is_file():
+    model = local_model(name_or_folder)
+    for path in (Path(name_or_folder, META_FILE), model / CONFIG_FILE if model else None):
+        if path is not None and path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
             if tokenizer.kind == BYTES.kind:
                 raise InputError(
-                    f"--tokenizer {folder}: its tokens are bytes; use --tokenizer bytes"
+                    f"--tokenizer {name_or_folder}: its tokens are bytes; use --tokenizer bytes"
                 )
             return tokenizer
     raise InputError(
-        f"--tokenizer {folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder of a "
-        "corpus or a model"
+        f"--tokenizer {name_or_folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder "
+        "of a corpus or a model, nor a shipped model"
     )
 
 

@@ -63,7 +63,8 @@ def study(options: Options) -> None:
     results = run_study(loaded, sets, work, settings)
     test = FeatureCache(work / "features").examples(loaded, sets)[2]
     results["areas"] = {"apart": best_apart(results["ranking"], test)}
-    keep(results, write_figures(results, work / "figures"), folder)
+    write_figures(results, work / "figures")
+    keep(results, work / "figures", folder)
     print(f"numbers and figures in {folder}, the texts in {work / 'neuron.json'}")
 
 

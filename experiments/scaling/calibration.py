@@ -15,11 +15,11 @@ from statistics import median
 
 import torch
 
+from data_utils.provenance import processor_name
 from model.kernels.cores import multiplies_fast
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from scaling.comparison import machine_name
 from scaling.planning import LAUNCHES
 from scaling.step_time import ring_seconds
 from scaling.workload import MemoryModel, Workload
@@ -42,7 +42,7 @@ def calibrate(world: World, lanes: int = 128, sizes: tuple[int, ...] = ()) -> st
     on_gpu = device.type == "cuda"
     sizes = sizes or (_GPU_SIZES if on_gpu else _CPU_SIZES)
     window = 256 if on_gpu else 32
-    name = machine_name(device)
+    name = _name_of(device)
     fast = ("bf16",) if multiplies_fast(torch.bfloat16, device) else ()
     precisions = (*fast, "fp32")
     launch = _window_seconds(device, _TINY, 8, window, precisions[0]) / (window * LAUNCHES)
@@ -82,6 +82,14 @@ def calibrate(world: World, lanes: int = 128, sizes: tuple[int, ...] = ()) -> st
         *_link_of(world),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _name_of(device: torch.device) -> str:
+    """Return what cluster files call this machine's device: a GPU, or cores of a processor."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    count = torch.get_num_threads()
+    return f"{count} core{'s' * (count > 1)} of {processor_name()}"
 
 
 def _window_seconds(

@@ -2,8 +2,6 @@
 
 import logging
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 
@@ -44,35 +42,16 @@ def missing_kernels(index: int) -> str:
     )
 
 
-class Machine(NamedTuple):
-    """The devices that torch is built for, and those that are present."""
-
-    built_for_gpus: bool
-    gpus: int
-    built_for_mps: bool
-    mps: bool
-    missing_kernels: Callable[[int], str] = missing_kernels  # queried only for a GPU in use
-
-
-def _this_machine() -> Machine:
-    mps = torch.backends.mps
-    built = torch.version.cuda is not None or torch.version.hip is not None
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return Machine(built, gpus, mps.is_built(), mps.is_available())
-
-
-def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.device:
+def choose_device(name: DeviceName) -> torch.device:
     """Return the torch.device of a name; `auto` or None: a CUDA GPU, else Apple's, else the CPU.
 
-    A GPU that is there but cannot be used is reported. machine: this one unless given. Raises
-    InputError, with the reason, for a device that cannot be used.
+    A GPU that is there but cannot be used is reported. Raises InputError, with the reason, for a
+    device that cannot be used.
     """
-    machine = machine or _this_machine()
     if name is None or name == "auto":
-        if machine.gpus:
-            warn_if_unused(machine.missing_kernels(0))
-        kinds = ("cuda", "mps")
-        usable = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
+        if torch.cuda.is_available():
+            warn_if_unused(missing_kernels(0))
+        usable = (kind for kind in ("cuda", "mps") if not reason_against(torch.device(kind)))
         return torch.device(next(usable, "cpu"))
     try:
         device = torch.device(name)
@@ -80,7 +59,7 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
         raise InputError(f"device {name!r} is unknown; known: {_KNOWN}") from error
     if device.type not in ("cpu", "cuda", "mps"):
         raise InputError(f"device {name!r} is not supported; known: {_KNOWN}")
-    if reason := reason_against(device, machine):
+    if reason := reason_against(device):
         raise InputError(f"device {name}: {reason}; use auto or cpu")
     return device
 
@@ -92,23 +71,22 @@ def warn_if_unused(reason: str) -> bool:
     return bool(reason)
 
 
-def reason_against(device: torch.device, machine: Machine | None = None) -> str:
-    """Return why a device cannot be used, or ""; machine: by default this one."""
-    machine = machine or _this_machine()
+def reason_against(device: torch.device) -> str:
+    """Return why a device cannot be used, or ""."""
     if device.type == "cuda":
-        return _reason_against_cuda(device.index or 0, machine)
-    if device.type == "mps" and not machine.built_for_mps:
+        return _reason_against_cuda(device.index or 0)
+    if device.type == "mps" and not torch.backends.mps.is_built():
         return "only on a Mac, and this torch is not built for one"
-    if device.type == "mps" and not machine.mps:
+    if device.type == "mps" and not torch.backends.mps.is_available():
         return "needs macOS 12.3 or newer and a GPU of Apple's"
     return ""
 
 
-def _reason_against_cuda(index: int, machine: Machine) -> str:
-    if not machine.built_for_gpus:
+def _reason_against_cuda(index: int) -> str:
+    if torch.version.cuda is None and torch.version.hip is None:
         return "torch sees no GPU: this is its CPU build; install the one for your GPU"
-    if not machine.gpus:
+    if not torch.cuda.is_available():
         return "torch sees no GPU; is its driver installed, and CUDA_VISIBLE_DEVICES not empty?"
-    if index >= machine.gpus:
-        return f"there are {machine.gpus} GPUs, numbered from 0"
-    return machine.missing_kernels(index)
+    if index >= torch.cuda.device_count():
+        return f"there are {torch.cuda.device_count()} GPUs, numbered from 0"
+    return missing_kernels(index)

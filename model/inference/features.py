@@ -24,7 +24,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import RaggedBatch, ragged_batches
 
 from ..layers.language_model import LanguageModel, Weights
-from ..state import IGNORED, State, summation_dtype
+from ..state import IGNORED, State, dtype_name, summation_dtype
 
 
 @torch.inference_mode()
@@ -243,4 +243,4 @@ def features_in_order(
         tanh=kind.tanh,
         **options,
     )
-    return kind.chosen(model.config, reading, f"{model.dtype}".removeprefix("torch."))
+    return kind.chosen(model.config, reading, dtype_name(model.dtype))

@@ -1,14 +1,13 @@
 """A model in PyTorch, loaded from its folder; `save_model` writes one."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
@@ -17,8 +16,8 @@ from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
 from ..kernels.cores import follow_quota
 from ..layers.config import ModelConfig
-from ..layers.language_model import LanguageModel, Weights, build_model
-from ..state import DTYPES, State
+from ..layers.language_model import LanguageModel, Weights, build_model, empty_model
+from ..state import DTYPES, State, dtype_name
 from .tensors import model_digest, save_model
 
 # What reads a model, or reads with one, is imported by who does that; training only writes.
@@ -62,7 +61,7 @@ class LoadedModel:
     def precision(self) -> str:
         """The number format of its products: "fp32", "bf16" or "fp16"."""
         names = {dtype: name for name, dtype in DTYPES.items()}
-        return names.get(self.model.dtype, str(self.model.dtype).removeprefix("torch."))
+        return names.get(self.model.dtype, dtype_name(self.model.dtype))
 
     def digest(self) -> str:
         """Return a digest of architecture and weights, whatever the precision."""
@@ -148,9 +147,6 @@ class LoadedModel:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_prepared": {}}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-
     def __repr__(self) -> str:
         config = self.model.config
         device = self.model.embedding.weight.device
@@ -192,9 +188,8 @@ def load_model(
     chosen = choose_device(device)
     if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
         raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
-    config = ModelConfig(**{**asdict(opened.architecture), "backend": backend})
-    with torch.device("meta"), _SkipInitialization():
-        expected = LanguageModel(config, compute_dtype)
+    config = ModelConfig.of(opened.architecture, backend)
+    expected = empty_model(config, compute_dtype)
     expected.load_state_dict(stored_tensors(opened, expected.state_dict()), assign=True)
     model = expected.to(chosen).eval()
     model.check_backend()
@@ -210,26 +205,8 @@ def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[st
 
 def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
     """Return an untrained model of the same architecture, on the same device."""
-    fields = {"backend": "auto", **asdict(model.architecture)}
-    config = ModelConfig(**fields)
-    untrained = build_model(config, seed, torch.float32).eval()
+    untrained = build_model(ModelConfig.of(model.architecture), seed, torch.float32).eval()
     if isinstance(model, LoadedModel):
         untrained.compute_dtype = model.model.compute_dtype
         untrained = untrained.to(model.model.embedding.weight.device)
     return LoadedModel(untrained, model.profile, model.folder, {}, model.tokenizer)
-
-
-class _SkipInitialization(TorchFunctionMode):
-    """Disables torch.nn.init.
-
-    For tensors on the meta device, torch would draw numbers in Python code that imports its
-    compiler, which takes longer than the rest of loading a model.
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        options = kwargs or {}
-        if getattr(func, "__module__", "") == nn.init.__name__:
-            return options["tensor"] if "tensor" in options else args[0]
-        return func(*args, **options)

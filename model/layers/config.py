@@ -3,7 +3,7 @@
 It needs no torch, so a command can check its options before torch is imported.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from mlstm_sentiment.engine.architecture import Architecture
@@ -31,6 +31,13 @@ class ModelConfig(Architecture):
     at its start. Or one by its name: cpp, compiled C++; amx, the same with Intel AMX in bf16;
     triton, on NVIDIA GPUs; torch, plain torch; reference, the definition under autograd, many times
     slower, for checks. fused is the old name of auto."""
+
+    @classmethod
+    def of(cls, architecture: Architecture, backend: str = "auto") -> "ModelConfig":
+        """Return the config of an architecture; backend: of one that does not name its own."""
+        if isinstance(architecture, cls):
+            return architecture
+        return cls(**{**asdict(architecture), "backend": backend})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,12 +4,12 @@ Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape let
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from mlstm_sentiment.engine.architecture import Architecture
 from mlstm_sentiment.errors import InputError
@@ -275,7 +275,35 @@ def build_model(
         return LanguageModel(config, compute_dtype)
 
 
+def empty_model(config: ModelConfig, compute_dtype: torch.dtype | None = None) -> LanguageModel:
+    """Return a model on the meta device: shapes without memory."""
+    with torch.device("meta"), _SkipInitialization():
+        return LanguageModel(config, compute_dtype)
+
+
 def parameter_count(architecture: Architecture) -> int:
-    config = ModelConfig(**{"backend": "auto", **asdict(architecture)})
-    with torch.device("meta"):  # without memory for them
-        return sum(parameter.numel() for parameter in LanguageModel(config).parameters())
+    """Return how many parameters a model of this architecture has."""
+    model = empty_model(ModelConfig.of(architecture))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def product_weights(model: LanguageModel) -> dict[str, nn.Parameter]:
+    """Return the matrices by which every token is multiplied, by name."""
+    named = model.named_parameters()
+    return {name: p for name, p in named if p.ndim == 2 and name != "embedding.weight"}
+
+
+class _SkipInitialization(TorchFunctionMode):
+    """Disables torch.nn.init.
+
+    For tensors on the meta device, torch would draw numbers in Python code that imports its
+    compiler, which takes longer than the rest of loading a model.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        options = kwargs or {}
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return options["tensor"] if "tensor" in options else args[0]
+        return func(*args, **options)

@@ -19,7 +19,7 @@ from ..kernels.cpp.mlstm import pack as pack_for_vectors
 from ..kernels.reference.mlstm import reference_mlstm
 from ..kernels.torch.mlstm import torch_mlstm
 from ..kernels.window import RecurrenceInput, linear_into_pooled_buffer
-from ..state import State
+from ..state import State, dtype_name
 from .config import Backend
 
 # Returns h [T, B, H] and the state after the window.
@@ -105,7 +105,7 @@ def implementation_for(backend: Backend, w_mh: Tensor) -> Implementation:
 
 def _obstacle(backend: Backend, w_mh: Tensor) -> str:
     """Return why no implementation of that name takes a w_mh of this device, dtype and length."""
-    dtype, H = str(w_mh.dtype).removeprefix("torch."), len(w_mh)
+    dtype, H = dtype_name(w_mh.dtype), len(w_mh)
     if backend == "triton":
         if w_mh.device.type != "cuda":
             return f"it needs a CUDA GPU, and the model is on {w_mh.device}"

@@ -46,6 +46,7 @@ from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.encoder import encode
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
 
@@ -262,7 +263,7 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monke
             loaded, task, config, torch.device(device), FeatureCache(tmp_path / "features")
         )
         tuner.standardize()
-        cells = tuner.encoder.encode(task.train, np.arange(8)).features
+        cells = encode(task.train[:8], tuner.model, config.window)
         tuner.step(np.arange(8))
         results[device] = cells.detach().cpu(), tuner.progress.head_loss
         tuner.evaluate()

@@ -117,7 +117,7 @@ def test_nonsense_is_refused(arguments, words):
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
         ("gpus = 8", "gpus = 0", "gpus is 0"),
         ("bytes_per_second = ", "bytes_per_second = -", "bytes_per_second is -"),
-        ("[network]", '[network]\nring = "tree"', "ring is 'tree'; it must be one of"),
+        ("[network]", '[network]\nring = "tree"', "unknown key network.ring; known: "),
         ("[network]", "[net]", "unknown key net"),
         ("[[nodes]]", "[nodes]", "nodes is .*; it must be a list, each a section"),
     ],

@@ -9,7 +9,6 @@ import pytest
 from experiments.scaling.publication.explanation import tokens_for
 from mlstm_sentiment.errors import InputError
 from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from scaling.step_time import Fabric, Synchronisation, _exposed_seconds, step_time
 from scaling.workload import Workload
 
@@ -128,22 +127,16 @@ def test_the_lemma_is_the_model_of_many_gpus():
     assert reached == pytest.approx(0.9, rel=1e-4)
 
 
-CONFIGS = [
-    ModelConfig(hidden_size=12, embedding_size=6),
-    ModelConfig(hidden_size=12, embedding_size=6, layers=3, weight_norm=False),
-    ModelConfig(hidden_size=7, embedding_size=5, vocabulary_size=300),
-]
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_the_workload_is_that_of_the_model(config):
-    named = dict(build_model(config, seed=0).named_parameters())
-    matrices = (p for name, p in named.items() if p.ndim == 2 and "embedding" not in name)
-    workload = Workload.of(config)
-    assert workload.parameters == sum(p.numel() for p in named.values())
-    assert workload.product_weights == sum(p.numel() for p in matrices)
-    recurrent = (p for name, p in named.items() if name.rpartition(".")[2] in ("w_mh", "w_h"))
-    assert workload.recurrent_weights == sum(p.numel() for p in recurrent)
+@pytest.mark.parametrize(("H", "E", "V", "L"), [(12, 6, 256, 1), (12, 6, 256, 3), (7, 5, 300, 1)])
+def test_the_workload_is_that_of_the_layers_and_the_decoder(H, E, V, L):
+    sizes = {"hidden_size": H, "embedding_size": E, "vocabulary_size": V, "layers": L}
+    for weight_norm in (True, False):
+        workload = Workload.of(ModelConfig(**sizes, weight_norm=weight_norm))
+        assert workload.recurrent_weights == 5 * L * H**2
+        inputs = 5 * H * (E + (L - 1) * H)
+        assert workload.product_weights == inputs + workload.recurrent_weights + H * V
+        others = V * E + 4 * L * H + V + (10 * L * H if weight_norm else 0)
+        assert workload.parameters == workload.product_weights + others
 
 
 def test_the_published_models_are_as_large_as_they_were():

@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from configs.options import RunConfig
@@ -14,7 +15,7 @@ from tests.support.trainers import ALONE, make_trainer
 from training.parallel.distributed import World
 from training.run_log import Pace, ProgressLines, RunLog, announce, print_main
 from training.runs.run_directory import PretrainingDirectory
-from training.trainer import TrainConfig
+from training.trainer import PretrainingProgress, TrainConfig
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
@@ -56,9 +57,6 @@ def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [printed]
 
 
-ROW = {"bottleneck": "compute"}  # of metrics
-
-
 class Clock:
     """Time that passes only where a test advances it."""
 
@@ -74,9 +72,9 @@ def clock():
     return Clock()
 
 
-def line_of(step, seconds=1.0, **changes):
+def line_of(step, **changes):
     line = {"step": step, "train_bits_per_character": 2.5, "learning_rate": 5e-4}
-    return {**line, "characters_per_second": 1234.4, "seconds": seconds, **changes}
+    return {**line, "characters_per_second": 1234.4, **changes}
 
 
 def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock, capsys):
@@ -86,30 +84,30 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
         clock.now += 1.0
         if lines.advance():
             due.append(step)
-            lines.show(line_of(step), {})
+            lines.show(line_of(step))
         elif step == 20:
-            lines.show(line_of(step), ROW)
+            lines.show(line_of(step), is_row=True)
     assert due == [1, 16, 35]
     capsys.readouterr()
     lines = ProgressLines(0, 100, clock)
     assert [lines.advance() for _ in range(3)] == [True, False, False]  # asked for once
-    lines.show(line_of(1), ROW)
-    lines.show(line_of(2), {})  # the late answer
+    lines.show(line_of(1), is_row=True)
+    lines.show(line_of(2))  # the late answer
     assert capsys.readouterr().out.count("step") == 1 + 1  # and "100 steps"
     clock.now += 15.0
     assert lines.advance()
-    lines.show(line_of(3), {})
+    lines.show(line_of(3))
     assert "step      3" in capsys.readouterr().out
 
 
 def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys):
     lines = ProgressLines(1000, 4000, clock)  # of a resumed run
-    lines.show(line_of(1001), ROW)
+    lines.show(line_of(1001), is_row=True)
     row = {"valid_bits_per_character": 2.25, "bottleneck": "input 20%"}
     clock.now += 500.0
-    lines.show(line_of(2001, seconds=500.0), row)
+    lines.show(line_of(2001, **row), is_row=True)
     clock.now += 1000.0
-    lines.show(line_of(4000, seconds=1000.0), {"bottleneck": "compute"})
+    lines.show(line_of(4000, bottleneck="compute"), is_row=True)
     assert capsys.readouterr().out.splitlines() == [
         "step   1001  train 2.5000 bits/char  lr 5.00e-04  1,234 chars/s  25.0% of 4,000 steps",
         "step   2001  train 2.5000 bits/char  valid 2.2500  lr 5.00e-04  1,234 chars/s  "
@@ -138,10 +136,10 @@ def test_the_pace_is_that_of_all_steps_but_the_first_which_compiles(clock):
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("training.run_log.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
-    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
+    with RunLog(PretrainingDirectory(tmp_path), PretrainingProgress(), 10, world=other) as log:
         assert not log.advance()
         log.print_line(line_of(1))
-        log.write({"step": 1}, line_of(1))
+        log.write(line_of(1))
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -167,7 +165,15 @@ def of_every_step(tmp_path_factory):
     return rows_of(folder)
 
 
-def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_every_step):
+def bits_so_far(of_every_step, last, every=4):
+    """Return the bits per character of the steps from the last row to `last`, by step."""
+    sizes = np.diff([row["characters"] for row in of_every_step], prepend=0)
+    begin = (last - 1) // every * every
+    each = [row["train_bits_per_character"] for row in of_every_step[begin:last]]
+    return np.average(each, weights=sizes[begin:last])
+
+
+def test_a_line_is_the_row_so_far_and_changes_no_row(tmp_path, of_every_step):
     often, seldom = tmp_path / "often", tmp_path / "seldom"
     said = run(*speaking_every(1e-6, *small_run(often, 8))).stdout
     quiet = run(*speaking_every(1e6, *small_run(seldom, 8))).stdout
@@ -176,9 +182,12 @@ def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_
     assert [int(step) for step, _, _ in STEP.findall(quiet)] == [1, 4, 8]
     printed = [(int(step), float(bits), float(done)) for step, bits, done in STEP.findall(said)]
     assert [step for step, _, _ in printed] == list(range(1, 9))
-    for (step, bits, done), row in zip(printed, of_every_step, strict=True):
-        assert bits == pytest.approx(row["train_bits_per_character"], abs=1e-4)
+    for step, bits, done in printed:
+        assert bits == pytest.approx(bits_so_far(of_every_step, step), abs=1e-4)
         assert done == step * 12.5
+    for row in rows_of(often):
+        line = f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char"
+        assert line in said
 
 
 def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
@@ -187,6 +196,6 @@ def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
     assert not STEP.findall(other.stdout)
     printed = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}
     assert set(printed) == set(range(2, 9))  # the first is asked for after step 1
-    for row in of_every_step[2:]:
-        expected = row["train_bits_per_character"]
-        assert printed[row["step"]] == pytest.approx(expected, abs=2e-4)  # sums in another order
+    for step, bits in printed.items():
+        expected = bits_so_far(of_every_step, step)
+        assert bits == pytest.approx(expected, abs=2e-4)  # sums in another order

@@ -25,7 +25,7 @@ from model.state import IGNORED
 
 from .batch import Batch
 from .distributed import World
-from .exchange import Exchange
+from .exchange import Exchange, ring_bytes
 
 _TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -43,11 +43,6 @@ class AdasumExchange(Exchange):
                 f"of two of processes, not {world.size}"
             )
         self._weights = [parameter.detach() for parameter in parameters]
-        self.adasum = Adasum(world.rank, world.size)
-
-    @property
-    def sent_bytes(self) -> float:
-        return self.adasum.sent_bytes
 
     def lanes_averaged(self, lanes: int) -> float:
         return lanes / self.world.size
@@ -69,23 +64,15 @@ class AdasumExchange(Exchange):
         yield
         steps = [weight - old for weight, old in zip(self._weights, before, strict=True)]
         self.clock.begin()
-        self.adasum.combine_(steps)
+        self._combine(steps)
         self.clock.end()
         for weight, old, step in zip(self._weights, before, steps, strict=True):
             torch.add(old, step, out=weight)
 
-
-class Adasum:
-    """Combines the ranks' tensors."""
-
-    def __init__(self, rank: int, ranks: int):
-        self.rank, self.ranks = rank, ranks
-        self.sent_bytes = 0.0  # by this rank
-
-    def combine_(self, tensors: Sequence[Tensor]) -> None:
+    def _combine(self, tensors: Sequence[Tensor]) -> None:
         """Replace the tensors, of one dtype, on every rank by Adasum of all ranks' tensors."""
         sizes = [tensor.numel() for tensor in tensors]
-        padding = -sum(sizes) % self.ranks
+        padding = -sum(sizes) % self.world.size
         parts = [*(tensor.flatten() for tensor in tensors), tensors[0].new_zeros(padding)]
         vectors, lengths = self._scatter(torch.cat(parts), [*sizes, padding])
         whole = self._all_gather(combined(vectors, lengths, self._sum))
@@ -97,24 +84,24 @@ class Adasum:
 
         Returns this rank's part, [ranks, n / ranks], and how many of its columns each tensor has.
         """
-        width = len(vector) // self.ranks
-        vectors = vector.new_empty(self.ranks, width)
-        dist.all_to_all_single(vectors, vector.view(self.ranks, width))
-        self.sent_bytes += (self.ranks - 1) * width * vector.element_size()
-        begin = self.rank * width
+        width = len(vector) // self.world.size
+        vectors = vector.new_empty(self.world.size, width)
+        dist.all_to_all_single(vectors, vector.view(self.world.size, width))
+        self.sent_bytes += (self.world.size - 1) * width * vector.element_size()
+        begin = self.world.rank * width
         bounds = [min(max(end - begin, 0), width) for end in accumulate(sizes, initial=0)]
         return vectors, [b - a for a, b in pairwise(bounds)]
 
     def _all_gather(self, part: Tensor) -> Tensor:
         """Join all ranks' parts [n / ranks] into [n]."""
-        whole = part.new_empty(self.ranks * len(part))
-        dist.all_gather(list(whole.chunk(self.ranks)), part)
-        self.sent_bytes += (self.ranks - 1) * part.nbytes
+        whole = part.new_empty(self.world.size * len(part))
+        dist.all_gather(list(whole.chunk(self.world.size)), part)
+        self.sent_bytes += (self.world.size - 1) * part.nbytes
         return whole
 
     def _sum(self, dots: Tensor) -> Tensor:
         dist.all_reduce(dots)
-        self.sent_bytes += 2 * (self.ranks - 1) / self.ranks * dots.nbytes
+        self.sent_bytes += ring_bytes(self.world.size, dots.nbytes)
         return dots
 
 

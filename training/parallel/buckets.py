@@ -75,16 +75,13 @@ class BucketedExchange(Exchange):
         loss_of_one_token(self.leaves).backward()
         self.ddp.zero_grad()
 
-    @property
-    def sent_bytes(self) -> float:
-        return ring_bytes(self.sender.ranks, self.sender.payload)
-
     @contextmanager
     def during_backward(self) -> Iterator[None]:
         """Let DDP send every bucket that the backward pass fills, and wait for the last."""
         self.ddp()
         yield
         self.clock.end()
+        self.sent_bytes = ring_bytes(self.world.size, self.sender.payload)
         self.leaves.gather_gradients()
 
 
@@ -109,11 +106,6 @@ class FlatExchange(Exchange):
     def __init__(self, parameters: Sequence[nn.Parameter], world: World, dtype: torch.dtype):
         super().__init__(world)
         self._parameters, self.dtype = parameters, dtype
-        self.payload = 0  # bytes that this rank has put into all-reduces
-
-    @property
-    def sent_bytes(self) -> float:
-        return ring_bytes(self.world.size, self.payload)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:
@@ -126,7 +118,7 @@ class FlatExchange(Exchange):
         gradients = gradients_of(self._parameters)
         flat = torch.cat([gradient.flatten() for gradient in gradients])
         travelling = flat.to(self.dtype)
-        self.payload += travelling.nbytes
+        self.sent_bytes += ring_bytes(self.world.size, travelling.nbytes)
         dist.all_reduce(travelling)
         flat.copy_(travelling).div_(self.world.size)
         sizes = [gradient.numel() for gradient in gradients]

@@ -175,13 +175,9 @@ class Exchange:
     def __init__(self, world: World, *, optimizers_differ: bool = False):
         self.world = world
         self.clock = Clock(world.device)  # seconds of only the exchange
+        self.sent_bytes = 0.0  # by this rank so far
         every = (world.size, world.rank) if optimizers_differ else ()
         self.states = OptimizerStates(*every)
-
-    @property
-    def sent_bytes(self) -> float:
-        """The bytes that this rank has sent so far."""
-        return 0.0
 
     def lanes_averaged(self, lanes: int) -> float:
         """Return over how many of the lanes a gradient is averaged; the rate depends on it."""

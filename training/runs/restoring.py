@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from mlstm_sentiment.errors import InputError, OtherVersion, brief
@@ -14,6 +14,7 @@ from mlstm_sentiment.files.storage import step_folders
 from mlstm_sentiment.files.tensors import check_shapes
 from mlstm_sentiment.files.writer import RECORD
 from model.inference.tensors import check_finite
+from model.state import dtype_name
 
 from .checkpoint_store import (
     DISPLAY_ONLY,
@@ -24,30 +25,13 @@ from .checkpoint_store import (
 )
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[safe_open]:
-    """Open a safetensors file; InputError, with its path, if it is missing or damaged."""
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; InputError, with its path, if it is missing or damaged."""
     try:
-        with safe_open(path, framework="pt") as file:
-            yield file
+        # Copies: the file is mapped into memory, and it may change.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     except (SafetensorError, FileNotFoundError) as error:
         raise InputError(f"{path}: {error}") from error
-
-
-def load_tensors(
-    path: Path, columns: Mapping[str, slice] = MappingProxyType({})
-) -> dict[str, Tensor]:
-    """Read a safetensors file.
-
-    columns: by the name of a tensor [A, B, ...], which part of B to read.
-    """
-    with opened(path) as file:  # copies: the file is mapped into memory, and it may change
-        tensors = {
-            name: file.get_slice(name)[:, columns[name]].clone()
-            if name in columns
-            else file.get_tensor(name).clone()
-            for name in file.keys()  # noqa: SIM118
-        }
     check_finite(path, tensors)
     return tensors
 
@@ -67,13 +51,9 @@ def check_tensors(
     for name, tensor in actual.items():
         if tensor.dtype != expected[name].dtype:
             raise InputError(
-                f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
-                f"{_word(expected[name])}"
+                f"{source}: tensor {name} is {dtype_name(tensor.dtype)}, but {authority} "
+                f"{dtype_name(expected[name].dtype)}"
             )
-
-
-def _word(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 @contextmanager

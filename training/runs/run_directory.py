@@ -49,7 +49,6 @@ KINDS = {
 }
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
-_MOST_ROW_BYTES = 1 << 20
 _MOST_BYTES = 1 << 14  # of a config, ten times ours; tomllib takes time quadratic in a key's dots
 
 log = logging.getLogger(__name__)
@@ -303,7 +302,8 @@ def keep_rows(path: Path, last_step: int) -> None:
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
     damaged = 0  # the previous line's number if damaged; a last line that a kill tore is ignored
-    for number, line in enumerate(_lines_of(path), start=1):
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
         if damaged:
             log.warning(f"{path}: line {damaged} is damaged; left out")
         damaged = 0
@@ -314,16 +314,4 @@ def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             continue
         if not isinstance(row, dict) or type(row.get("step")) is not int:
             raise InputError(f"{path}: line {number} is not a row of metrics; remove it")
-        yield line.rstrip(b"\r\n"), row
-
-
-def _lines_of(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; an empty one for a line that is too long for a row."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        while line := file.readline(_MOST_ROW_BYTES):
-            rest = line
-            while not rest.endswith(b"\n") and len(rest) == _MOST_ROW_BYTES:
-                rest = file.readline(_MOST_ROW_BYTES)
-            yield line if rest is line else b""
+        yield line, row

@@ -23,62 +23,27 @@ from model.state import State
 BLOCK = 128  # tokens per call without a gradient
 
 
-class LearningEncoder:
-    """A model that learns while it reads; the features are the final cell states."""
+def features_of(
+    model: LanguageModel,
+    name: str,
+    sequences: Sequence[np.ndarray],
+    is_time_up: Callable[[], bool] = lambda: False,
+) -> np.ndarray:
+    """Return the features float32 [N, F], without a gradient, and show progress under a name.
 
-    def __init__(self, model: LanguageModel, window: int):
-        self.model, self.window = model, window
+    Raises TimeIsUp once `is_time_up()`.
+    """
 
-    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Tensor:
-        """Return the features [B, F] of sequences[rows], tokens [n] each."""
-        texts = [sequences[row] for row in rows]
-        with without_graphs():  # captured graphs are for a few recurring sizes
-            return encode(texts, self.model, self.window)
+    def advance(tokens: int) -> None:
+        progress.advance(tokens)
+        if is_time_up():
+            raise TimeIsUp
 
-    def features(
-        self,
-        name: str,
-        sequences: Sequence[np.ndarray],
-        is_time_up: Callable[[], bool] | None = None,
-    ) -> np.ndarray:
-        """Return float32 [N, F], without a gradient, and show the progress under a name.
-
-        Raises TimeIsUp once `is_time_up()`.
-        """
-
-        def advance(tokens: int) -> None:
-            progress.advance(tokens)
-            if is_time_up is not None and is_time_up():
-                raise TimeIsUp
-
-        with ProgressBar(name, sum(map(len, sequences))) as progress:
-            return features_in_order(self.model, sequences, advance=advance)
+    with ProgressBar(name, sum(map(len, sequences))) as progress:
+        return features_in_order(model, sequences, advance=advance)
 
 
-class FrozenEncoder:
-    """A frozen model: every text is encoded once."""
-
-    def __init__(
-        self, compute: Callable[[str, Sequence[np.ndarray]], np.ndarray], device: torch.device
-    ):
-        self._compute, self._device = compute, device
-        self._cache: dict[str, np.ndarray] = {}
-
-    def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Tensor:
-        return torch.from_numpy(self.features("train", sequences)[rows]).to(self._device)
-
-    def features(
-        self,
-        name: str,
-        sequences: Sequence[np.ndarray],
-        is_time_up: Callable[[], bool] | None = None,
-    ) -> np.ndarray:
-        """Return float32 [N, F] of the split with this name, computed once; never stops early."""
-        if name not in self._cache:
-            self._cache[name] = self._compute(name, sequences)
-        return self._cache[name]
-
-
+@without_graphs()  # captured graphs are for a few recurring sizes
 def encode(sequences: Sequence[np.ndarray], model: LanguageModel, window: int) -> Tensor:
     """Return the features [B, F] of sequences, tokens [n] each, in the order given.
 

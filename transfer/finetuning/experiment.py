@@ -27,7 +27,7 @@ from ..regression import SPLITS
 from ..unit_auc import save_units
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
-from .encoder import FrozenEncoder, LearningEncoder
+from .encoder import features_of
 from .heads import build_heads
 from .task import Task, make_task
 from .trainer import Finetuner
@@ -86,15 +86,12 @@ def make_finetuner(
     model = loaded.model.to(device)
     sizes = model.config.hidden_size, len(task.classes)
     heads = build_heads(config, *sizes, config.seed).to(device)
-    encoder: FrozenEncoder | LearningEncoder
+    frozen: dict[str, np.ndarray] = {}
     if config.freeze:
-        frozen = replace(loaded, model=model)
-        encoder = FrozenEncoder(lambda name, texts: cache.features(frozen, texts, name), device)
+        moved = replace(loaded, model=model)
         for name, texts in (("train", task.train), ("val", task.val)):
-            encoder.features(name, texts)
-    else:
-        encoder = LearningEncoder(model, config.window)
-    return Finetuner(model, heads, encoder, task, config)
+            frozen[name] = cache.features(moved, texts, name)
+    return Finetuner(model, heads, task, config, frozen)
 
 
 def learn(
@@ -164,9 +161,8 @@ def describe(
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = needed_classifier(best)
     parts = dict(zip(SPLITS, sets, strict=False))
-    encoder = LearningEncoder(best.model, tuner.config.window)
     features = {
-        name: encoder.features(name, list(map(best.encode, part.texts)))
+        name: features_of(best.model, name, list(map(best.encode, part.texts)))
         for name, part in parts.items()
         if name != "train"
     }

@@ -11,7 +11,7 @@ likely. Other classes each have a sigmoid and a binary cross-entropy.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ from training.runs.checkpoint_store import Progress
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold
 from .config import FinetuningConfig
-from .encoder import FrozenEncoder, LearningEncoder
+from .encoder import encode, features_of
 from .heads import Heads
 from .task import Task
 
@@ -57,11 +57,12 @@ class Finetuner:
         self,
         model: LanguageModel,
         heads: Heads,
-        encoder: LearningEncoder | FrozenEncoder,
         task: Task,
         config: FinetuningConfig,
+        frozen: Mapping[str, np.ndarray],
     ):
-        self.model, self.heads, self.encoder = model.eval(), heads, encoder
+        """frozen: the features of train and val, by name, if config.freeze; else nothing."""
+        self.model, self.heads, self.frozen = model.eval(), heads, frozen
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
         learning = [] if config.freeze else _learning_parameters(model)
@@ -85,7 +86,7 @@ class Finetuner:
         self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
         self.progress = FinetuningProgress()
         self.history: list[dict[str, Any]] = []  # a row per epoch
-        self.is_time_up: Callable[[], bool] | None = None  # asked in an evaluation
+        self.is_time_up: Callable[[], bool] = lambda: False  # asked in an evaluation
 
     @property
     def epoch(self) -> int:
@@ -104,12 +105,17 @@ class Finetuner:
         """Return the features that some training texts have now, [N, F]."""
         order = np.random.default_rng(self.config.seed).permutation(len(self.task.train))
         rows = order[:_STATISTICS_TEXTS]
-        if isinstance(self.encoder, FrozenEncoder):
-            features = self.encoder.features("train", self.task.train)[rows]
-        else:
-            texts = [self.task.train[row] for row in rows]
-            features = self.encoder.features("train", texts, self.is_time_up)
+        if self.config.freeze:
+            return self._encoded(rows)
+        texts = [self.task.train[row] for row in rows]
+        features = features_of(self.model, "train", texts, self.is_time_up)
         return torch.from_numpy(features).to(self.device)
+
+    def _encoded(self, rows: np.ndarray) -> Tensor:
+        """Return the features [B, F] of training texts, with a gradient unless frozen."""
+        if self.config.freeze:
+            return torch.from_numpy(self.frozen["train"][rows]).to(self.device)
+        return encode([self.task.train[row] for row in rows], self.model, self.config.window)
 
     def run_epoch(self, after_step: Callable[[], bool]) -> Head | None:
         """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
@@ -147,17 +153,14 @@ class Finetuner:
         rate = self.schedule.rate(self.progress.step)
         set_learning_rate([self.optimizer], rate * fraction)
         self.optimizer.zero_grad(set_to_none=True)
-        features = self.encoder.encode(self.task.train, rows)
+        features = self._encoded(rows)
         with _dropout_of(self.config.seed, self.progress.step):
             logits = self.heads.train()(features)  # [B, K, C]
-        loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
+        loss = head_loss(logits, self.labels[torch.from_numpy(rows)])
         (loss * fraction).backward()
         self._update()
         self.progress.head_loss += loss.item()
         self.progress.step += 1
-
-    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return head_loss(logits, labels)
 
     def _update(self) -> None:
         norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
@@ -174,7 +177,7 @@ class Finetuner:
         progress = self.progress
         value = metrics[self.metric]
         is_best = not progress.best_epoch or value > progress.best_value
-        if is_best and isinstance(self.encoder, LearningEncoder):
+        if is_best and not self.config.freeze:
             # The units' spread has changed; it decides which unit influences the heads most.
             tuned = self.tuned(tuned.thresholds, self._features_of_train().cpu())
         row: dict[str, Any] = {"epoch": len(self.history) + 1, "step": progress.step}
@@ -194,7 +197,10 @@ class Finetuner:
 
     def evaluate(self) -> tuple[Head, dict[str, float]]:
         """Choose thresholds on the validation set; return the heads with them, and metrics."""
-        features = self.encoder.features("val", self.task.val, self.is_time_up)
+        if self.config.freeze:
+            features = self.frozen["val"]
+        else:
+            features = features_of(self.model, "val", self.task.val, self.is_time_up)
         tuned = self.tuned()
         probabilities = tuned.probabilities(features)
         thresholds = self._thresholds(tuned, probabilities)

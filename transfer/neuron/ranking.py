@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm, rankdata
+from scipy.stats import rankdata
 
-from ..regression import CONFIDENCE, Examples, Regression, accuracy_interval
+from ..intervals import wald
+from ..regression import Examples, Regression, accuracy_interval
 from ..unit_auc import blocks_of, per_feature_auc
 
 
@@ -96,8 +97,8 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
     area, variance = float(fractions[0].mean()), area_variance(fractions)
     if variance == 0:
         return accuracy_interval(area, min(map(len, fractions)))
-    margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(variance))
-    return [max(area - margin, 0.0), min(area + margin, 1.0)]
+    low, high = wald(area, variance**0.5)
+    return [max(low, 0.0), min(high, 1.0)]
 
 
 def fractions_below(values: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:

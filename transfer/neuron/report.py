@@ -23,15 +23,14 @@ from ..summary import is_above, not_beaten, percent
 Results = dict[str, Any]
 
 
-def write_figures(results: Results, folder: Path) -> Path:
-    """Draw the figures of neuron.json into `folder`, as PNG; return the folder.
+def write_figures(results: Results, folder: Path) -> None:
+    """Draw the figures of neuron.json into `folder`, as PNG.
 
     A figure that cannot be drawn is logged and left out: the study is in neuron.json.
     """
     make_folder(folder)
     drawn = {f"{name}.png": partial(draw, results) for name, draw in FIGURES.items()}
     write_pictures(folder, drawn)
-    return folder
 
 
 def check_figures(folder: Path) -> None:
@@ -132,10 +131,10 @@ def _above_half(row: dict[str, Any]) -> tuple[float, float]:
     return (low, high) if row["train_area"] >= 0.5 else (1 - high, 1 - low)
 
 
-def moving_words(results: Results, most: int = 5) -> list[tuple[str, list[str]]]:
+def moving_words(results: Results) -> list[tuple[str, list[str]]]:
     """Return the words that raise and lower the unit most, as ("raise" or "lower", words)."""
     words = results["extremes"]["words"]
-    return [(side, [row["word"] for row in words[side][:most]]) for side in ("raise", "lower")]
+    return [(side, [row["word"] for row in words[side][:5]]) for side in ("raise", "lower")]
 
 
 def _cell(results: Results) -> str:

@@ -19,7 +19,7 @@ from model.inference.features import read
 from model.inference.tensors import check_finite
 from model.kernels.cores import follow_quota
 from model.layers.config import ModelConfig
-from model.layers.language_model import LanguageModel
+from model.layers.language_model import LanguageModel, empty_model
 
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
@@ -138,8 +138,7 @@ def assemble(tensors: Mapping[str, Tensor], order: _GateOrder) -> LanguageModel:
         layers=sum(name.endswith(".w_mh") for name in tensors),
         weight_norm="layers.0.g_mh" in tensors,
     )
-    with torch.device("meta"):
-        model = LanguageModel(config)
+    model = empty_model(config)
     ordered = dict(tensors)
     for name, tensor in tensors.items():
         if order != _OURS and name.split(".")[-1] in _GATED:
@@ -261,12 +260,8 @@ def _gains_difference(model: LanguageModel) -> float:
     """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's
-    release, files 11 and 12, they agree to rounding. Without weight norm a gain is its row's norm.
+    release, files 11 and 12, they agree to rounding.
     """
-    state = model.state_dict()
-    gains = []
-    for name in ("mx", "mh"):
-        gain = state.get(f"layers.0.g_{name}")
-        gains.append(state[f"layers.0.w_{name}"].norm(dim=1) if gain is None else gain.abs())
-    largest = torch.maximum(*gains).max().clamp_min(torch.finfo(torch.float32).tiny)
-    return float((gains[0] - gains[1]).abs().max() / largest)
+    mx, mh = (model.state_dict()[f"layers.0.g_{name}"].abs() for name in ("mx", "mh"))
+    largest = torch.maximum(mx, mh).max().clamp_min(torch.finfo(torch.float32).tiny)
+    return float((mx - mh).abs().max() / largest)

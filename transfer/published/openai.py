@@ -9,7 +9,6 @@
 
 float32, matrices [in, out], gates i f o u (their encoder.py). wh is in four files only because of
 a size limit, so any number of blocks is read, and the files after them are numbered accordingly.
-Folded weights have no gains: 9 to 12 are absent, whether or not the last two are renumbered.
 """
 
 import re
@@ -27,9 +26,7 @@ from model.inference.tensors import LAYOUT
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 _FILES = 15  # as published
-_FIRST_GAIN = 6  # at least: after embedding, wx, one block of wh, wmx, wmh and b
 _AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
-_GAINS = {"gx", "gh", "gmx", "gmh"}
 _OUR_NAMES = {
     "embedding": "embedding.weight",
     "wx": "layers.0.w_x",
@@ -52,21 +49,19 @@ def read_openai(folder: Path) -> dict[str, Tensor]:
     Every header is checked before any data is read. Raises InputError for files that are missing,
     too many, damaged, or of a shape that does not fit the others. Nothing is unpickled.
     """
-    files = _numbered_files(folder)
-    _check_none_is_left_out(folder, [int(path.stem) for path in files])
-    arrays = {path.name: _open(path) for path in files}
+    arrays = {path.name: _open(path) for path in _numbered_files(folder)}
     names = _name_files(folder, {name: array.shape for name, array in arrays.items()})
     tensors = {}
     for name, ours in _OUR_NAMES.items():
         parts = [arrays[file] for file, part in names.items() if part == name]
-        if parts:
-            whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
-            turned = whole if name == "embedding" else whole.T  # that is [256, E] in both layouts
-            tensors[ours] = torch.from_numpy(np.ascontiguousarray(turned))
+        whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
+        turned = whole if name == "embedding" else whole.T  # that is [256, E] in both layouts
+        tensors[ours] = torch.from_numpy(np.ascontiguousarray(turned))
     return tensors
 
 
 def _numbered_files(folder: Path) -> list[Path]:
+    """Return the files, 0.npy first; InputError if a number below the last is missing."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder; give the one that holds 0.npy, 1.npy, ...")
     files = list(folder.glob("*.npy"))
@@ -75,20 +70,15 @@ def _numbered_files(folder: Path) -> list[Path]:
             raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; move it away")
     if not files:
         raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
-    return sorted(files, key=lambda path: int(path.stem))
-
-
-def _check_none_is_left_out(folder: Path, numbers: list[int]) -> None:
-    """Raise InputError if a number below the last is missing, except folded weights' gains."""
-    last = numbers[-1]
-    missing = sorted(set(range(last)) - set(numbers))
-    gains = list(range(last - 1 - len(_GAINS), last - 1))  # which come before the last two files
-    if missing and (missing != gains or missing[0] < _FIRST_GAIN):
+    by_number = {int(path.stem): path for path in files}
+    last = max(by_number)
+    if missing := [f"{number}.npy" for number in range(last) if number not in by_number]:
+        named = ", ".join(missing[:_FILES] + ["..."] * (len(missing) > _FILES))
         another = f", or, if {last}.npy is another's, move it away" * (last >= _FILES)
         raise InputError(
-            f"{folder}: of 0.npy to {last}.npy not there: {_listed(missing)}; get them again"
-            f"{another}"
+            f"{folder}: of 0.npy to {last}.npy not there: {named}; get them again{another}"
         )
+    return [by_number[number] for number in range(last + 1)]
 
 
 def _open(path: Path) -> np.ndarray:
@@ -100,58 +90,33 @@ def _open(path: Path) -> np.ndarray:
 
 
 def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
+    """Return which part of the model each file is."""
     files = list(shapes)
-    E, H = _sizes(folder, shapes)
-    blocks = _count_blocks(folder, shapes, H)
-    rest = files[2 + blocks :]
-    tail = [name for name in _AFTER_WH if len(rest) != 5 or name not in _GAINS]
-    if len(rest) != len(tail):
+    blocks = files[2 : -len(_AFTER_WH)]
+    if not blocks:
         raise InputError(
-            f"{folder}: {len(rest)} files after wh, which is 2.npy to {files[1 + blocks]}, where "
-            "there are 9, or 5 if folded"
+            f"{folder}: holds {len(files)} files of OpenAI's, which are {_FILES}; get them again"
+        )
+    for file in files[:2]:
+        if len(shapes[file]) != 2 or 0 in shapes[file]:
+            raise InputError(f"{folder}: {file} is {list(shapes[file])}, which is no matrix")
+    E, H = shapes[files[0]][1], shapes[files[1]][1] // 4
+    columns = sum(shapes[file][1] for file in blocks if len(shapes[file]) == 2)
+    if columns != 4 * H:
+        raise InputError(
+            f"{folder}: wh, which is {blocks[0]} to {blocks[-1]} of {len(files)} files, has "
+            f"{columns} columns, where {files[1]} asks for {4 * H}; get missing files again, or, "
+            f"if {files[-1]} is another's, move it away"
         )
     sizes: dict[str, Shape] = {
-        "wmx": (E, H), "wmh": (H, H), "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,),
-        "gmh": (H,), "out_w": (H, VOCABULARY_SIZE), "out_b": (VOCABULARY_SIZE,),
+        "embedding": (VOCABULARY_SIZE, E), "wx": (E, 4 * H), "wmx": (E, H), "wmh": (H, H),
+        "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,), "gmh": (H,),
+        "out_w": (H, VOCABULARY_SIZE), "out_b": (VOCABULARY_SIZE,),
     }  # fmt: skip
-    pairs = list(zip(rest, tail, strict=True))
-    actual = {f"{file} ({name})": shapes[file] for file, name in pairs}
-    expected = {f"{file} ({name})": sizes[name] for file, name in pairs}
+    names = dict(zip(files, ["embedding", "wx", *["wh"] * len(blocks), *_AFTER_WH], strict=True))
+    actual = {f"{file} ({names[file]})": shape for file, shape in shapes.items()}
+    expected = {
+        f"{file} ({name})": sizes.get(name, (H, *shapes[file][1:])) for file, name in names.items()
+    }
     check_shapes(folder, actual, expected, LAYOUT)
-    return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
-
-
-def _sizes(folder: Path, shapes: dict[str, Shape]) -> tuple[int, int]:
-    """Return E and H, from the first two files."""
-    embedding, wx = shapes["0.npy"], shapes.get("1.npy")
-    if wx is None:
-        raise InputError(f"{folder}: 1.npy is missing")
-    if len(embedding) != 2 or embedding[0] != VOCABULARY_SIZE:
-        raise InputError(f"{folder}: 0.npy is {list(embedding)}, no embedding of 256 bytes")
-    if len(wx) != 2 or wx[0] != embedding[1] or wx[1] % 4 or not wx[1]:
-        raise InputError(
-            f"{folder}: 1.npy is {list(wx)} where wx has {embedding[1]} rows, the width of the "
-            "embedding, and four columns per unit"
-        )
-    return embedding[1], wx[1] // 4
-
-
-def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> int:
-    """Count the files, from the third on, that together are wh [H, 4H]."""
-    columns = 0
-    for count, (file, shape) in enumerate(list(shapes.items())[2:]):
-        if columns == 4 * hidden_size:
-            return count
-        if len(shape) != 2 or shape[0] != hidden_size or columns + shape[1] > 4 * hidden_size:
-            raise InputError(
-                f"{folder}: {file} is {list(shape)} where a block of wh has {hidden_size} rows "
-                f"and, of {4 * hidden_size} columns, at most the {4 * hidden_size - columns} "
-                "that are missing"
-            )
-        columns += shape[1]
-    raise InputError(f"{folder}: there are no files after wh")
-
-
-def _listed(missing: list[int]) -> str:
-    names = [f"{number}.npy" for number in missing[:_FILES]]
-    return ", ".join(names + ["..."] * (len(missing) > _FILES))
+    return names

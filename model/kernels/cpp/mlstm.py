@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ...state import DTYPES, State
+from ...state import DTYPES, State, dtype_name
 from ..compilation import window_library
 from ..memory_pool import pooled_empty
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
@@ -47,14 +47,9 @@ def _multiplies(dtype: torch.dtype) -> bool:
     library = window_library()
     if library is None:
         return False
-    probe = getattr(library, f"mlstm_multiplies_{_name(dtype)}")
+    probe = getattr(library, f"mlstm_multiplies_{dtype_name(dtype)}")
     probe.restype = ctypes.c_bool
     return bool(probe())
-
-
-def _name(dtype: torch.dtype) -> str:
-    """Return the ending of a function's name in window.cpp: float32, bfloat16, float16."""
-    return str(dtype).removeprefix("torch.")
 
 
 def compiled_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
@@ -163,7 +158,7 @@ def _sum_rows(dx: Tensor, indices: Tensor, count: int) -> Tensor:
     """Return [count, 5H]: the gradients of all bytes that read the same row, added up in fp32."""
     columns = dx.shape[-1]
     sums = dx.new_zeros(count, columns, dtype=torch.float32)
-    function = getattr(window_library(), f"mlstm_sum_rows_{_name(dx.dtype)}")
+    function = getattr(window_library(), f"mlstm_sum_rows_{dtype_name(dx.dtype)}")
     pointers = (ctypes.c_void_p(tensor.data_ptr()) for tensor in (dx, indices, sums))
     sizes = (ctypes.c_int64(n) for n in (indices.numel(), columns, torch.get_num_threads()))
     function(*pointers, *sizes)
@@ -175,7 +170,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     _, B, H = sizes
     packed = tensors["packed"]
     assert packed is not None
-    name = f"mlstm_{name}_{_name(packed.dtype)}"
+    name = f"mlstm_{name}_{dtype_name(packed.dtype)}"
     narrow, wide = (pooled_empty(B, n * H + _PAD, dtype=packed.dtype) for n in (1, 4))
     fields = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}

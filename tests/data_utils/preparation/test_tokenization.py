@@ -21,6 +21,7 @@ from data_utils.preparation.vocabulary import (
 )
 from data_utils.synthetic import synthetic_reviews
 from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.text.tokenizer import SUBWORD_KINDS, TOKENIZER_FILE
 from tests.data_utils.preparation.interruptions import (
     change_unnoticed,
@@ -168,11 +169,20 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
         ({"tokenizer_sample": 0}, "--tokenizer-sample is 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
         ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "its tokens are bytes; use"),
+        ({"tokenizer": "amazon_1024"}, "--tokenizer amazon_1024: its tokens are bytes; use"),
     ],
 )
 def test_impossible_vocabularies_are_refused_at_once(wrong, message):
     with pytest.raises(InputError, match=message):
         VocabularyConfig(**{"tokenizer": "bpe", **wrong})
+
+
+def test_a_vocabulary_may_be_that_of_a_shipped_model_by_name():
+    by_name, by_folder = (
+        VocabularyConfig(tokenizer=str(name)).borrowed
+        for name in ("amazon_subword_1024", SHIPPED_MODELS / "amazon_subword_1024")
+    )
+    assert by_name.fingerprint == by_folder.fingerprint
 
 
 def test_a_sample_is_bounded_from_all_over_and_of_whole_reviews():

@@ -4,34 +4,35 @@ import pytest
 import torch
 
 from mlstm_sentiment.errors import InputError
-from model.inference.devices import Machine, choose_device
+from model.inference.devices import choose_device
 
-BARE = Machine(built_for_gpus=True, gpus=0, built_for_mps=False, mps=False)
 MAC = {"built_for_mps": True, "mps": True}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Return a function that sets what torch is built for and what is there; its kernels fit."""
+
+    def show(gpus=0, built_for_gpus=True, built_for_mps=False, mps=False):
+        monkeypatch.setattr(torch.version, "cuda", "13.0" if built_for_gpus else None)
+        monkeypatch.setattr(torch.version, "hip", None)
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: [])
+        monkeypatch.setattr(torch.backends.mps, "is_built", lambda: built_for_mps)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return show
 
 
 @pytest.mark.parametrize(
     ("there", "chosen"),
     [({"gpus": 2}, "cuda"), (MAC, "mps"), ({"gpus": 1, **MAC}, "cuda"), ({}, "cpu")],
 )
-def test_auto_and_none_choose_a_gpu_if_there_is_one(there, chosen):
-    machine = BARE._replace(**there, missing_kernels=lambda index: "")
+def test_auto_and_none_choose_a_gpu_if_there_is_one(machine, there, chosen):
+    machine(**there)
     for name in ("auto", None):
-        assert choose_device(name, machine).type == chosen
-
-
-@pytest.fixture
-def build(monkeypatch):
-    """Return a function that shows torch's build, and a GPU of some compute capability."""
-
-    def show(kernels, capability, cuda="13.0"):
-        monkeypatch.setattr(torch.version, "cuda", cuda)
-        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: kernels.split())
-        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100")
-        return BARE._replace(gpus=2)
-
-    return show
+        assert choose_device(name).type == chosen
 
 
 PYPI = "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
@@ -53,13 +54,18 @@ PYPI = "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
         ("", (7, 0), True),  # torch does not say
     ],
 )
-def test_a_gpu_for_which_torch_has_no_kernels_is_not_used(build, caplog, kernels, capability, runs):
-    machine = build(kernels, capability)
-    assert choose_device("auto", machine).type == ("cuda" if runs else "cpu")
+def test_a_gpu_for_which_torch_has_no_kernels_is_not_used(
+    machine, monkeypatch, caplog, kernels, capability, runs
+):
+    machine(gpus=2)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: kernels.split())
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100")
+    assert choose_device("auto").type == ("cuda" if runs else "cpu")
     assert bool(caplog.messages) is not runs
     if not runs:
         with pytest.raises(InputError, match="has no kernels for GPU 1, Tesla V100"):
-            choose_device("cuda:1", machine)
+            choose_device("cuda:1")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,7 @@ def test_a_gpu_for_which_torch_has_no_kernels_is_not_used(build, caplog, kernels
         ("meta", {}, "is not supported; known: "),
     ],
 )
-def test_what_is_not_there_is_refused_with_the_reason(name, there, why):
+def test_what_is_not_there_is_refused_with_the_reason(machine, name, there, why):
+    machine(**there)
     with pytest.raises(InputError, match=why):
-        choose_device(name, BARE._replace(**there))
+        choose_device(name)

@@ -15,7 +15,9 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from tests.transfer.finetuning.tasks import several, single
 from transfer.features import FeatureCache
+from transfer.finetuning import trainer
 from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.encoder import features_of
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
 from transfer.finetuning.trainer import POOL, batches_per_epoch, epoch_batches, head_loss
@@ -107,8 +109,9 @@ def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
 
 def test_a_row_and_an_epoch_are_of_all_texts_in_a_new_order(small_model, tmp_path, monkeypatch):
     tuner, losses = finetuner(small_model, tmp_path, epochs=2), []
-    of_logits = tuner.loss
-    monkeypatch.setattr(tuner, "loss", lambda *both: losses.append(of_logits(*both)) or losses[-1])
+    monkeypatch.setattr(
+        trainer, "head_loss", lambda *both: losses.append(head_loss(*both)) or losses[-1]
+    )
     for first in (0, 3):
         tuner.run_epoch(lambda: True)
         expected = np.mean([loss.item() for loss in losses[first:]])
@@ -143,7 +146,7 @@ def test_thresholds_are_chosen_on_val_by_f1_of_several_labels_and_by_accuracy_of
 ):
     tuner = finetuner(small_model, tmp_path, (draw(24), draw(40, seed=50)), freeze=True)
     tuned, metrics = tuner.evaluate()
-    probabilities = tuned.probabilities(tuner.encoder.features("val", tuner.task.val))
+    probabilities = tuned.probabilities(tuner.frozen["val"])
     truth = tuner.task.val_labels
     assert metrics == metrics_of(truth, tuned.choose(probabilities), 2)
     assert tuner.metric == ("f1_macro" if tuner.task.is_multilabel else "accuracy")
@@ -198,11 +201,11 @@ def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     learning = {"freeze": True} if freeze else {"encoder_factor": 1.0}
     tuner = finetuner(small_model, tmp_path, head_lr=1e-2, **learning)
     before = tuner.heads.scale.clone()
-    first = tuner.encoder.features("train", tuner.task.train).astype(np.float64)
+    first = features_of(tuner.model, "train", tuner.task.train).astype(np.float64)
     np.testing.assert_allclose(tuner.heads.center, first.mean(0), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(before, first.std(0), rtol=1e-3)
     tuned = tuner.run_epoch(lambda: True)
-    now = tuner.encoder.features("train", tuner.task.train)
+    now = features_of(tuner.model, "train", tuner.task.train)
     untouched = tuner.tuned()  # with the statistics from before
     np.testing.assert_allclose(tuned.steps[0].center, now.mean(0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(tuned.probabilities(now), untouched.probabilities(now), rtol=1e-4)

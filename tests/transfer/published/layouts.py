@@ -69,17 +69,16 @@ def unfold(w, seed=1):
     return w * scale, np.sqrt((w**2).sum(axis=0))
 
 
-def openai_arrays(language, blocks=4, folded=False):
+def openai_arrays(language, blocks=4):
     """The arrays in the order of their numbers."""
     (matrices,) = language.layers
     w = {name: stacked(matrices, name[1], "ifou") for name in ("wx", "wm")}
     w |= {"wmx": matrices["Wmx"], "wmh": matrices["Wmh"]}
-    v, g = {name: unfold(value) for name, value in w.items()}, []
-    if not folded:
-        w = {name: value[0] for name, value in v.items()}
-        g = [v[name][1] for name in ("wx", "wm", "wmx", "wmh")]
-    arrays = [language.embedding, w["wx"], *np.array_split(w["wm"], blocks, axis=1)]
-    arrays += [w["wmx"], w["wmh"], stacked(matrices, "b", "ifou"), *g, language.w, language.b]
+    unfolded = {name: unfold(value) for name, value in w.items()}
+    v = {name: pair[0] for name, pair in unfolded.items()}
+    g = [unfolded[name][1] for name in ("wx", "wm", "wmx", "wmh")]
+    arrays = [language.embedding, v["wx"], *np.array_split(v["wm"], blocks, axis=1)]
+    arrays += [v["wmx"], v["wmh"], stacked(matrices, "b", "ifou"), *g, language.w, language.b]
     return [array.astype(np.float32) for array in arrays]
 
 

@@ -22,26 +22,29 @@ def folder(language, tmp_path):
     return write_openai(tmp_path / "weights", openai_arrays(language))
 
 
-@pytest.mark.parametrize("folded", [False, True])
 @pytest.mark.parametrize("blocks", [1, 4, 7])
 @pytest.mark.parametrize(("E", "H"), [(6, 10), (8, 8), (5, 3)])
-def test_states_are_those_of_the_files(tmp_path, E, H, blocks, folded):
+def test_states_are_those_of_the_files(tmp_path, E, H, blocks):
     language = draw(E, H)
-    arrays = openai_arrays(language, blocks, folded)
-    assert len(arrays) == 11 - 4 * folded + blocks
+    arrays = openai_arrays(language, blocks)
+    assert len(arrays) == 11 + blocks
     imported = import_openai(write_openai(tmp_path / "weights", arrays))
     assert_same(imported.model, language)
-    assert imported.model.config.weight_norm is not folded
+    assert imported.model.config.weight_norm
     features = features_in_order(imported.model, [TEXT])
     np.testing.assert_allclose(features[0], language.read(TEXT)[1][-1], atol=2e-5)
 
 
-def test_folded_files_may_keep_their_numbers_and_other_files_do_not_matter(language, tmp_path):
-    folder = write_openai(tmp_path / "weights", openai_arrays(language, folded=True))
+def test_other_files_do_not_matter(folder, language):
     (folder / "README.md").write_text("weights")
-    (folder / "10.npy").rename(folder / "14.npy")
-    (folder / "9.npy").rename(folder / "13.npy")
     assert_same(import_openai(folder).model, language)
+
+
+def test_the_last_files_may_be_missing_too(folder):
+    for number in range(14, 0, -1):
+        (folder / f"{number}.npy").unlink()
+        with pytest.raises(InputError, match=r"get (missing files|them) again"):
+            import_openai(folder)
 
 
 @pytest.mark.parametrize("dtype", ["<f2", "<f8", ">f4"])

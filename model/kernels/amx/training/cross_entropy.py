@@ -48,7 +48,7 @@ def cross_entropy_on_tiles(
 
     h: [N, H], w: [V, H], bf16 on the CPU; b: [V], fp32. targets: int64, below V; one below 0 does
     not count. rows: how many are worked on at a time; None: as many as are fast. loss_weights: [N],
-    fp32, what the gradient of each row is multiplied by. It needs `tile_library` to return a
+    fp32, what the gradient of each row is multiplied by. It needs `_tile_library` to return a
     library. Raises IndexError for a target of V or more, TypeError for other dtypes.
     """
     (N, H), V = h.shape, len(w)

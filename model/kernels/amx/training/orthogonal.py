@@ -30,7 +30,7 @@ def iterate(
 
     matrix: fp32 on the CPU. norm: fp32, more than 0. coefficients: a, b, c. iterations: 1 or more.
     G is X X', or X' X if that is smaller; then X is multiplied from the right. It needs
-    `tile_library` to return a library.
+    `_tile_library` to return a library.
     """
     matrix = matrix.contiguous()
     rows, columns = sorted(matrix.shape)
