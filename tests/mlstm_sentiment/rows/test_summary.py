@@ -85,7 +85,8 @@ THREE = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
          "1 positive (50 %), 1 negative (50 %), 0 no answer; two sides only, as asked; "
          "1 of them unfamiliar"),
         (counting(THREE), [row("2", None, None)],
-         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer; other languages not tested"),
+         "0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer; "
+         "other languages not tested"),
     ],
 )  # fmt: skip
 def test_the_line_has_the_answers_of_its_kind(summary, rows, line):
@@ -100,10 +101,11 @@ def test_of_several_labels_each_is_counted_by_the_rows_that_have_it():
         summary.add({"labels": labels, "unfamiliar": None, "shop": "a"})
     first, head, shop = summary.lines()
     assert first == (
-        "4 rows: 1 1 (33 %), 0 2 (0 %), 2 3 (67 %), 1 no label (33 %), 0 unfamiliar, 1 no answer; shares "
-        "of the 3 answered; a row may have several labels; other languages not tested"
+        "4 rows: 1 1 (33 %), 0 2 (0 %), 2 3 (67 %), 1 no label (33 %), 0 unfamiliar, 1 no answer; "
+        "shares of the 3 answered; a row may have several labels; other languages not tested"
     )
-    assert head.split() == ["by", "shop", "rows", "1", "2", "3", "no", "label", "unfamiliar", "no", "answer"]
+    names = ["1", "2", "3", "no", "label", "unfamiliar", "no", "answer"]
+    assert head.split() == ["by", "shop", "rows", *names]
     assert shop.split() == ["a", "4", "1", "0", "2", "1", "0", "1"]
 
 
