@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mlstm_sentiment.bounds import SAVED, Bound, Closed, PositiveInt, check_bounds, check_exclusive
+from mlstm_sentiment.bounds import SAVED, Bound, Closed, PositiveInt, check_bounds
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split, span_bounds
 from mlstm_sentiment.text.tokenizer import BYTES
@@ -59,7 +59,6 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
-        check_exclusive(self, "data.", *self.EXCLUSIVE)
 
     def total_lanes(self, ranks: int) -> int:
         """Return the global batch for a first start on this many ranks."""

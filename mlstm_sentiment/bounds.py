@@ -190,14 +190,10 @@ def _fits(value: Any, hint: Any) -> bool:
     return origin is not list or all(_fits(item, args[0]) for item in value)
 
 
-def check_exclusive(config: Any, prefix: str, one: str, other: str) -> None:
-    """Raise InputError if both of two fields that exclude each other are given."""
-    if getattr(config, one) is not None and getattr(config, other) is not None:
-        raise InputError(f"{prefix}{one} and {prefix}{other} are both given; give only one")
-
-
 def check_bounds(config: Any, section: str = "") -> None:
     """Raise InputError for the first number in a dataclass that is out of bounds or not finite.
+
+    So it does if both fields are given that EXCLUSIVE of its class names.
 
     section: prefix of a field's name in the message: "optim." for a section of a config, "--" for
     the options of a command.
@@ -212,6 +208,9 @@ def check_bounds(config: Any, section: str = "") -> None:
                 raise InputError(f"{name} is {value}; it must be finite")
             if bounds and not isinstance(number, _other_types(parts)):
                 _check(name, value, number, bounds, whole=int in parts)
+    pair = [name for name in getattr(config, "EXCLUSIVE", ()) if getattr(config, name) is not None]
+    if len(pair) > 1:
+        raise InputError(f"{section}{f' and {section}'.join(pair)} are both given; give only one")
 
 
 def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bool) -> None:

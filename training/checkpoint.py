@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
+from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import CONFIG_FILE
 from mlstm_sentiment.files.storage import read_json, step_folder
@@ -58,7 +58,6 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "checkpoint.")
-        check_exclusive(self, "checkpoint.", *self.EXCLUSIVE)
 
 
 class Checkpoints(CheckpointStore):

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from mlstm_sentiment.bounds import PositiveInt, check_bounds, check_exclusive
+from mlstm_sentiment.bounds import PositiveInt, check_bounds
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import Split, cut_strips
 from model.layers.language_model import LanguageModel
@@ -42,7 +42,6 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")
-        check_exclusive(self, "evaluate.", *self.EXCLUSIVE)
         if (self.probe_train is None) != (self.probe_val is None):
             raise InputError(
                 "evaluate.probe_train and evaluate.probe_val need each other; name both"

@@ -18,7 +18,6 @@ from mlstm_sentiment.bounds import (
     Fraction,
     NonNegativeInt,
     check_bounds,
-    check_exclusive,
 )
 from mlstm_sentiment.errors import InputError
 from model.layers.config import TrainingPrecision
@@ -87,7 +86,6 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "train.")
-        check_exclusive(self, "train.", *self.EXCLUSIVE)
 
     def total_steps(self, steps_of: Callable[[float], int]) -> int:
         """Return the length of the run in steps; steps_of: those that read so many epochs."""
