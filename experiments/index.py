@@ -48,7 +48,7 @@ def models() -> str:
 def many_units() -> str:
     """Say on the first page how many units the sentiment is in."""
     study = read_result("neuron", f"clamped_{SUBWORDS}")["units"][0]
-    unit, left_out, held = study["unit"], study["left_out"], study["held"]
+    unit, left_out, held = study["unit"], study["left_out"]["sets"][0], study["held"]["sets"][0]
     whole = all_units(SUBWORDS, "sst")
     return f"""\
 One unit shows the sentiment, and the others take much of it from there. Unit {unit} alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %. A regression that leaves it out

@@ -4,8 +4,8 @@ python -m experiments.neuron.clamped --models amazon_1024 amazon_subword_1024 --
 
 A regression that leaves a unit out still reads states that the unit has helped to make: at every
 token, the recurrent matrices carry it to all others. Held at its mean, it tells them nothing. The
-three best units on train are studied so, and a few others for comparison. All is fitted on train,
-C is chosen on val, and the accuracies are of test.
+three best units on train are studied so, and a few others for comparison. All is fitted on SST's
+train, C is chosen on its val, and the accuracies are of its test and of another set, CR.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ class Options:
     models: tuple[str, ...]
     """Shipped models, or folders of models."""
     data: Path
-    """The folder that holds sst/{train,val,test}.csv."""
+    """The folder that holds sst/{train,val,test}.csv and cr/."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    sets = SETS["sst"].read(options.data).sets
+    sets = [*SETS["sst"].read(options.data).sets, SETS["cr"].read(options.data).texts]
     for name in options.models:
         result = measured(Engine.load(name), sets)
         write_result("neuron", f"clamped_{name}", {**result, "origin": describe_origin()})
@@ -63,11 +63,11 @@ def measured(engine: Engine, sets: Sequence[LabelledSet]) -> dict[str, Any]:
         held = read(engine, sets, Clamp(unit=unit, cell=float(states[:, unit].mean())))
         rows.append({"unit": unit, **compared(unit, whole, free, held)})
         print(rows[-1], flush=True)
-    return {"all_units": described(whole, free[2]), "units": rows}
+    return {"all_units": [described(whole, tested) for tested in free[2:]], "units": rows}
 
 
 def read(engine: Engine, sets: Sequence[LabelledSet], clamp: Clamp | None) -> list[Examples]:
-    """Return the final cell states of the splits, with their labels."""
+    """Return the final cell states of the sets, with their labels."""
     readings = [engine.read(list(s.texts), ("last",), state="cell", clamp=clamp) for s in sets]
     return [
         Examples(reading.features(("last",)), split.labels)
@@ -80,19 +80,22 @@ def compared(
 ) -> dict[str, Any]:
     """Return what the other units know: as they are, and with the unit held while they are made.
 
-    `lost` is against all units, on the same texts. `next` is the best of the other units on train,
-    with its AUCs on train and test.
+    `lost` is against all units, on the same texts, `sets` of each tested set. `next` is the best of
+    the other units on train, with its AUCs on train and test.
     """
     others = np.delete(np.arange(free[0].features.shape[1]), unit)
-    right, row = whole.correct(free[2]), dict[str, Any]()
+    row = dict[str, Any]()
     for name, examples in (("left_out", free), ("held", held)):
-        train, val, test = (each.units(others) for each in examples)
+        train, val, *tested = (each.units(others) for each in examples)
         fit = fit_regression(train, val)
-        areas = [per_feature_auc(each.features, each.labels == 1) for each in (train, test)]
+        areas = [per_feature_auc(each.features, each.labels == 1) for each in (train, tested[0])]
         place = best_first(areas[0])[0]
         row[name] = {
-            **described(fit, test),
-            **paired_difference(right, fit.correct(test)),
+            "sets": [
+                described(fit, mine)
+                | paired_difference(whole.correct(all_units), fit.correct(mine))
+                for all_units, mine in zip(free[2:], tested, strict=True)
+            ],
             "next": {
                 "unit": int(others[place]),
                 "areas": [float(max(area[place], 1 - area[place])) for area in areas],

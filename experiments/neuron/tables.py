@@ -139,11 +139,14 @@ def moment(row: dict[str, Any]) -> str:
 
 def clamped(*models: str) -> str:
     """Return what the other units know without one: left out of a regression, and held still."""
-    head = ["SST, test, per cent", "left out", "held", "best of the others: AUC", "held"]
+    head = [
+        *("per cent", "SST, test: left out", "held", "CR: left out", "held"),
+        *("best of the others: AUC", "held"),
+    ]
     files = {model: read_result("neuron", f"clamped_{model}") for model in models}
     rows = [
         [f"`{model}`, without {row['unit']}"]
-        + [lost(row[way]) for way in ("left_out", "held")]
+        + [lost(row[way]["sets"][number]) for number in (0, 1) for way in ("left_out", "held")]
         + [next_best(row[way]["next"]) for way in ("left_out", "held")]
         for model, result in files.items()
         for row in result["units"]
