@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import roc_auc_score
 
 from configs import command
 from data_utils.labelled import LabelledSet
@@ -107,6 +108,7 @@ def compared(
 def described(fit: Regression, test: Examples) -> dict[str, Any]:
     return {
         **accuracy_on("test", fit, test),
+        "area": float(roc_auc_score(test.labels, fit.decide(test.features))),
         "c": fit.c,
         "nonzero": int((fit.coefficients != 0).sum()),
         "converged": fit.converged,
