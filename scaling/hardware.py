@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from mlstm_sentiment.bounds import Bound, check_bounds
+from mlstm_sentiment.bounds import Bound, Closed, check_bounds
 from mlstm_sentiment.errors import InputError
 from training.utilization import peak_of
 
@@ -150,6 +150,11 @@ class NodeConfig:
 class NetworkConfig:
     """What connects the nodes."""
 
+    CLOSED: ClassVar = {
+        "latency_seconds": Closed("d6012824", 0.0),
+        "ring": Closed("d6012824", "gpus"),
+    }
+
     name: str
     bytes_per_second: Bytes
     """Bandwidth that a node sustains in each direction, where `messages` say nothing."""
@@ -166,6 +171,8 @@ class NetworkConfig:
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
     """Nodes, in the order in which a job uses them, and the network between them."""
+
+    CLOSED: ClassVar = {"jitter": Closed("d6012824", 0.0)}
 
     name: str
     nodes: tuple[NodeConfig, ...]

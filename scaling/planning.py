@@ -214,7 +214,7 @@ class Plan:
             often = "" if self.how.windows == 1 else f" of {self.how.windows} windows"
             bits = f"{8 * self.how.bytes_per_parameter:.0f} bits"
             yield f"gradients{often} in {bits}, sent {when}"
-            yield f"overhead {cluster.overhead_seconds:g} s per window"
+            yield f"overhead {cluster.overhead_seconds:g} s per window; no GPU lags behind its kind"
         yield (
             f"evaluations of {self.text.valid_tokens:,.0f} tokens, checkpoints at "
             f"{cluster.checkpoint_bytes_per_second / 1e9:g} GB/s"

@@ -16,7 +16,10 @@ def transfer() -> str:
     neuron = result["neuron"]
     rows = [
         [f"all units ({result['nonzero']} of them, C {result['c']:g})", accuracy(result)],
-        [f"unit {neuron['index']} alone (+)", accuracy(neuron)],
+        [
+            f"unit {neuron['index']} alone ({'+' if neuron['polarity'] > 0 else '-'})",
+            accuracy(neuron),
+        ],
         *([title, accuracy(result["baselines"][name])] for name, title in BASELINES.items()),
     ]
     bits = result["model"]["provenance"]["best_valid_bits_per_character"]

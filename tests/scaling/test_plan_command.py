@@ -117,7 +117,7 @@ def test_nonsense_is_refused(arguments, words):
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
         ("gpus = 8", "gpus = 0", "gpus is 0"),
         ("bytes_per_second = ", "bytes_per_second = -", "bytes_per_second is -"),
-        ("[network]", '[network]\nring = "tree"', "unknown key network.ring; known: "),
+        ("[network]", '[network]\nring = "tree"', "network.ring is 'tree', but this key is closed"),
         ("[network]", "[net]", "unknown key net"),
         ("[[nodes]]", "[nodes]", "nodes is .*; it must be a list, each a section"),
     ],
@@ -128,6 +128,16 @@ def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):
     (tmp_path / "cluster.toml").write_text(text.replace(old, new))
     with pytest.raises(InputError, match=words):
         planned("--model", 64, "--cluster", tmp_path / "cluster.toml")
+
+
+def test_closed_keys_of_a_cluster_may_keep_their_defaults(tmp_path):
+    with_defaults = f"jitter = 0.0\n{CLUSTER.read_text()}".replace(
+        "[network]", '[network]\nring = "gpus"\nlatency_seconds = 0'
+    )
+    (tmp_path / "cluster.toml").write_text(with_defaults)
+    files = (CLUSTER, tmp_path / "cluster.toml")
+    plain, kept = (planned("--model", 64, "--cluster", file) for file in files)
+    assert plain["window"] == kept["window"]
 
 
 def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up_for_one():
