@@ -9,10 +9,10 @@ import re
 import sys
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from itertools import chain, takewhile
 from pathlib import Path
@@ -51,6 +51,11 @@ _NOTES = re.compile(
     r"\.(md|rst|html?|pdf|png|jpe?g|gif|ini|db|css|js)$",
     re.IGNORECASE,
 )
+# Python's own readers of these formats stop without an error at a stream that they cannot begin.
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
+}
 
 
 @contextmanager
@@ -69,7 +74,9 @@ def _decompressed(stored: Any, compression: str | None, location: str) -> Iterat
             f"{location}: is not compressed with {name}, though its name ends in {compression}; "
             "rename it"
         )
-    if compression == ".zip":
+    if compression in _DECOMPRESSORS:
+        yield _buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
+    elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive:
             name = _only_member(archive, location)
             try:
@@ -79,8 +86,8 @@ def _decompressed(stored: Any, compression: str | None, location: str) -> Iterat
             with file:
                 yield file
     else:
-        package = {".gz": _gzip, ".bz2": lambda: bz2, ".xz": lambda: lzma, ".zst": _zstandard}
-        with package[compression]().open(stored, "rb") as file:
+        opener = {".gz": _gzip, ".zst": _zstandard}[compression]()
+        with opener.open(stored, "rb") as file:
             yield file
 
 
@@ -120,6 +127,32 @@ def _buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
 
 def _pieces_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(READ_AT_ONCE), b"")
+
+
+def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield the content of streams, one after the other, with or without padding in between.
+
+    Raises EOFError if the end of a stream is missing, and for damage that bz2 reports.
+    """
+    stream, rest = decompressor(), b""
+    while True:
+        while not stream.eof:
+            packed = (rest or stored.read(READ_AT_ONCE)) if stream.needs_input else b""
+            if stream.needs_input and not packed:
+                raise EOFError("the end of a stream is missing")
+            rest = b""
+            try:
+                content = stream.decompress(packed, READ_AT_ONCE)
+            except OSError as error:  # of bz2; named as an error of the disk otherwise
+                raise EOFError(str(error)) from error
+            if content:
+                yield content
+        rest = stream.unused_data.lstrip(b"\0")
+        while not rest and (packed := stored.read(READ_AT_ONCE)):
+            rest = packed.lstrip(b"\0")
+        if not rest:
+            return
+        stream = decompressor()
 
 
 def _gzip() -> Any:
@@ -346,7 +379,7 @@ class Input:
                 position.stored, position.size = stored, size
             with _decompressed(stored, self.compression, self.location) as file:
                 is_packed_text = self.compression is not None and self.kind not in BINARY
-                yield io.BufferedReader(file, READ_AT_ONCE) if is_packed_text else file
+                yield _buffered(_pieces_of(file)) if is_packed_text else file
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -356,16 +389,13 @@ class Input:
         except FileNotFoundError as error:
             raise InputError(f"{self.location}: no such file") from error
         except _damage() as error:
-            raise self._damaged(error) from error
+            raise InputError(
+                f"{self.location}: damaged or cut short ({error}); get it again"
+            ) from error
         except OSError as error:  # such as of a disk
             if error.filename:
                 raise
-            if error.errno is None:  # of bz2
-                raise self._damaged(error) from error
             raise InputError(f"{self.location}: {error.strerror or error}") from error
-
-    def _damaged(self, error: Exception) -> InputError:
-        return InputError(f"{self.location}: damaged or cut short ({error}); get it again")
 
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:

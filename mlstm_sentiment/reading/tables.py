@@ -556,6 +556,10 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[Record]
     """
     pyarrow = imported("pyarrow", f"{kind} files need")
     name = "Parquet" if kind == ".parquet" else "Feather"
+    if not file.seekable():
+        raise InputError(
+            f"{location}: a {name} file cannot be read from a stream; decompress it first"
+        )
     try:
         number = 0
         for batch in (_parquet if kind == ".parquet" else _feather)(file, location):

@@ -12,6 +12,7 @@ import sys
 import warnings
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ from mlstm_sentiment.reading.inputs import KINDS, TableOptions, as_input
 from mlstm_sentiment.reading.records import read_records
 from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.texts import ReadingReport, read_texts
-from tests.support.attempts import ROWS, whole_inputs
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -78,20 +78,41 @@ def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
         assert texts_of(path)[0] == TEXTS
 
 
-@pytest.mark.parametrize("suffix", PACKERS)
-@pytest.mark.parametrize("kind", [".xlsx", ".parquet", ".feather"])
-def test_every_table_that_is_not_text_in_every_compression(tmp_path, kind, suffix):
-    name = f"a{kind}"
-    (tmp_path / f"{name}{suffix}").write_bytes(PACKERS[suffix](whole_inputs()[name]))
-    texts = [row["text"] for row in read_records(tmp_path / f"{name}{suffix}", strict=True)]
-    assert texts == [row["text"] for row in ROWS]
+@pytest.mark.parametrize("padding", [0, 4, 1 << 17])
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".bz2", bz2.compress),
+        (".xz", partial(lzma.compress, check=lzma.CHECK_CRC32)),
+        (".xz", partial(lzma.compress, check=lzma.CHECK_SHA256)),
+    ],
+    ids=["bz2", "xz", "xz-sha256"],
+)
+def test_padding_between_and_behind_the_streams_hides_nothing(tmp_path, padding, suffix, pack):
+    path = tmp_path / f"a.jsonl{suffix}"
+    packed = [pack(line) for line in LINES.encode().splitlines(True)]
+    path.write_bytes(b"".join(part + bytes(padding) for part in packed))
+    assert texts_of(path)[0] == TEXTS
 
 
 @pytest.mark.parametrize("suffix", [".bz2", ".xz"])
-@pytest.mark.parametrize("cut", [slice(-9), slice(3)], ids=["end", "start"])
-def test_a_second_stream_that_is_cut_is_named(tmp_path, suffix, cut):
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda packed: b"\xff" + packed[1:],
+        lambda packed: packed[:7] + b"\xff" + packed[8:],
+        lambda packed: packed[:-9],
+        lambda packed: packed[:3],
+        lambda packed: bytes(4) + packed[:-9],
+        lambda packed: zipped(packed),
+        lambda packed: b"no stream",
+    ],
+    ids=["mark", "head", "end", "start", "padding", "zip", "text"],
+)
+def test_damage_behind_the_first_stream_is_named(tmp_path, suffix, second):
+    """Python's own readers treat it as the end of the file."""
     packed, path = STREAMS[suffix](LINES.encode()), tmp_path / f"a.jsonl{suffix}"
-    path.write_bytes(packed + packed[cut])
+    path.write_bytes(packed + second(packed))
     with pytest.raises(InputError, match=rf"a\.jsonl{suffix}: damaged or cut short"):
         texts_of(path)
 
