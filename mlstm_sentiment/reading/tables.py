@@ -28,6 +28,7 @@ _MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 _BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 _SAMPLE, _SAMPLE_LINES = 1 << 20, 10_000  # characters and lines that show how it is written
+_USUAL_CELL = 131_072  # characters of a cell that csv reads unless its limit is changed
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
@@ -192,8 +193,31 @@ def flattened(row: Mapping[str, Any], prefix: str = "", depth: int = 3) -> dict[
     return flat
 
 
-# The limit of a cell and the filters of warnings are the process's; one thread at a time sets them.
-_csv_lock, _warnings_lock = Lock(), Lock()
+class _LongCells:
+    """Lets csv read cells as long as a record may be.
+
+    Its limit is one of the process: the first thread that needs another one changes it, and the
+    last one restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = Lock(), 0, 0
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = csv.field_size_limit(LONGEST_RECORD)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                csv.field_size_limit(self._before)
+
+
+_long_cells = _LongCells()
+_warnings_lock = Lock()
 
 
 @contextmanager
@@ -217,6 +241,7 @@ class _Lines:
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
+        self._is_long = False  # whether a cell in it may be
 
     def sample(self) -> str:
         """Return the first lines without consuming them; blank ones before are taken."""
@@ -235,12 +260,12 @@ class _Lines:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
         while True:
             self.record, self._size = [], 0
-            with _csv_lock:  # a cell may be as long as a record
-                limit = csv.field_size_limit(LONGEST_RECORD)
-                try:
-                    cells = next(reader, None)
-                finally:
-                    csv.field_size_limit(limit)
+            try:
+                cells = next(reader, None)
+            finally:
+                if self._is_long:
+                    self._is_long = False
+                    _long_cells.leave()
             if cells is None:
                 return
             if not _is_blank(self.record, delimiter):
@@ -260,6 +285,9 @@ class _Lines:
             hint = f"; a quote may be open; {_UNQUOTED}" if self.record[1:] else ""
             place = f"{self._place}, line {self.number + 1 - len(self.record)}"
             raise InputError(f"{place}: {TOO_LONG}{hint}")
+        if self._size > _USUAL_CELL and not self._is_long:
+            self._is_long = True
+            _long_cells.enter()
         return line
 
 

@@ -2,6 +2,8 @@
 
 import csv
 import io
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import pytest
 from hypothesis import given
@@ -90,6 +92,27 @@ def test_a_cell_may_be_longer_than_python_reads_and_the_host_keeps_its_limit(row
     assert max(len(cell) for cell in long[0].values()) >= 200_000
     rows = iter(delimited("a,b\n" + row * 2, TableReport("a.csv"), TableOptions()))
     next(rows)  # and is not read to its end
+    assert csv.field_size_limit() == before
+
+
+def test_threads_share_the_limit_of_a_cell():
+    """One that ends does not take it from another, which is in the middle of a cell."""
+    before, begun, over = csv.field_size_limit(), Event(), Event()
+
+    def slow_lines():
+        lines = LONG.splitlines(keepends=True)
+        yield from ["a\n", '"begins\n', *lines[:15_000]]  # the first 10,000 show the dialect
+        begun.set()
+        over.wait()
+        yield from [*lines[15_000:], '"\n']
+
+    with ThreadPoolExecutor(1) as pool:
+        rows = DelimitedRows(slow_lines(), TableReport("a.csv"), TableOptions(), ",")
+        slow = pool.submit(list, rows)
+        begun.wait(60)
+        rows_of("a,b\n1,2\n")
+        over.set()
+        assert len(slow.result()[0]["a"]) > len(LONG)
     assert csv.field_size_limit() == before
 
 
