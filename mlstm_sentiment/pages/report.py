@@ -8,7 +8,7 @@ import zlib
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..head.sentiment_classifier import SentimentClassifier
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.rows import Rows, own_name
+from ..reading.table_model import GroupKey
 from ..reading.tables import Record
 from ..rows.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..rows.summary import DOUBTED, SHOWN_GROUPS, Summary, Tally
@@ -93,8 +94,8 @@ class _Entry:
     place: str  # in the file, of the first row
     reason: str  # why it is no answer
     count: int = 0  # rows
-    groups: dict[str, None] = field(default_factory=dict)
-    months: dict[str, None] = field(default_factory=dict)
+    groups: dict[GroupKey, None] = field(default_factory=dict)
+    months: dict[tuple[str | None, ...], None] = field(default_factory=dict)
 
 
 class _Report:
@@ -112,7 +113,7 @@ class _Report:
     ):
         self._classifier, self._summary = classifier, summary
         self._input, self._added = rows, added
-        self._months: dict[str | None, Tally] = {}  # None: rows without a date
+        self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
         self._count = self._kept = 0  # rows
@@ -131,7 +132,7 @@ class _Report:
     def add(self, row: Record) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
         if (dates := model.dates) is not None:
-            month = dates.month(row.get(dates.name))
+            month = dates.months(row.get(dates.name))
             self._months.setdefault(month, Tally())[outcome] += 1
         text, self._count = self._input.key.text_in(row, self._own), self._count + 1
         text = "" if text is None else str(text)
@@ -150,7 +151,7 @@ class _Report:
         entry.count += 1
         self._kept += 1
         if self._summary.by is not None:
-            entry.groups[model.group_of(row.get(self._summary.by))] = None
+            entry.groups[model.group_key(row.get(self._summary.by))] = None
         if month is not None:
             entry.months[month] = None
 
@@ -312,9 +313,10 @@ class _Report:
         groups = self._summary.groups
         if not groups or self._summary.model.group_dates is not None:
             return ""
+        name_of = self._summary.model.group_name
         order = sorted(groups, key=lambda name: self._rank(groups[name]))
         shown = order[:SHOWN_GROUPS]
-        own = [next(iter(entry.groups), "") for entry in self.entries]
+        own = [next(map(name_of, entry.groups), "") for entry in self.entries]
         phrases = self._phrases_by(own, shown)
         rows = []
         for name in shown:
@@ -367,9 +369,11 @@ class _Report:
     def _over_time(self) -> str:
         if (dates := self._summary.model.dates) is None:
             return ""
-        months = {name: tally for name, tally in self._months.items() if name is not None}
-        undated = self._months.get(None, Tally()).answered
-        points = [_share_of(months[name], self._negative, name) for name in sorted(months)]
+        months: dict[str | None, Tally] = {}
+        for key, tally in self._months.items():
+            months.setdefault(dates.settled(key), Tally()).update(tally)
+        undated = months.pop(None, Tally()).answered
+        points = [_share_of(months[m], self._negative, m) for m in sorted(filter(None, months))]
         points = [point for point in points if point.rows]
         if len(points) < 2:
             return ""
@@ -378,7 +382,8 @@ class _Report:
         times = list(accumulate(gaps, initial=0))
         negative = _safe(self._negative)
         chart = _time_chart(points, times, f"share of {negative} texts by month")
-        own = [next(iter(entry.months), "") for entry in self.entries]
+        settled = cache(dates.settled)
+        own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
         phrases = self._phrases_by(own, [point.name for point in points])
         rows = [
             (
@@ -515,9 +520,11 @@ class _Report:
     def _label_columns(self) -> dict[str, list[list[str]]]:
         model, columns = self._summary.model, {}
         if self._summary.by is not None and model.group_dates is None:
-            columns["group"] = [list(entry.groups) for entry in self.entries]
-        if model.dates is not None:
-            columns["month"] = [list(entry.months) for entry in self.entries]
+            columns["group"] = [list(map(model.group_name, entry.groups)) for entry in self.entries]
+        if (dates := model.dates) is not None:
+            settled = cache(dates.settled)
+            months = [map(settled, entry.months) for entry in self.entries]
+            columns["month"] = [list(filter(None, dict.fromkeys(own))) for own in months]
         return columns
 
 

@@ -45,6 +45,9 @@ _NO_DATES = 5  # the rank of names of versions and numbers
 _LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
 
+Months = tuple[str | None, ...]  # one for each of ORDERS
+
+
 class _Readings(NamedTuple):
     """A date in each order of its numbers; None where it is no date."""
 
@@ -138,7 +141,7 @@ class _Dates:
     dates = _Dates("Timestamp")
     for cell in cells:
         dates.add(cell)
-    dates.month("3/11/2024")  # '2024-03', or '2024-11' if some cell is 25/11/2024
+    dates.settled(dates.months("3/11/2024"))  # '2024-03', or '2024-11' if some cell is 25/11/2024
     """
 
     def __init__(self, name: str):
@@ -213,10 +216,16 @@ class _Dates:
         readings = _readings_of(str(cell))
         return _NO_DATE if readings.is_named and not self._says_date else readings
 
-    def month(self, cell: Any) -> str | None:
-        """Return the month of a cell, such as 2024-03, in the order; None if it is no date."""
-        day = self._readings(cell)[:3][ORDERS.index(self.order)]
-        return None if day is None else f"{day.year}-{day.month:02}"
+    def months(self, cell: Any) -> Months:
+        """Return the month of a cell in each order, such as 2024-03; `settled` chooses at the end.
+
+        None where it is no date.
+        """
+        days = self._readings(cell)[:3]
+        return tuple(None if day is None else f"{day.year}-{day.month:02}" for day in days)
+
+    def settled(self, months: Months) -> str | None:
+        return months[ORDERS.index(self.order)]
 
 
 def _is_missing(value: object) -> bool:
@@ -257,6 +266,7 @@ def _kinds_of(name: str) -> dict[str, bool]:
 _NO_GROUP = "(none)"
 OTHER_GROUPS = "(others)"
 MOST_GROUPS = 100_000  # named; the others are one group
+GroupKey = str | Months
 _SAMPLED = 64  # rows that show which columns may hold dates
 _WHOLE = re.compile(r"([+-]?\d+)[.,](?!000$)0+")  # 1,000 is a thousand
 
@@ -281,7 +291,7 @@ class TableModel:
     for row in rows:
         model.add(row)
     model.dates.name  # 'created'; model.dates is None if there are none
-    model.group_of(" kettle")  # 'Kettle'
+    model.group_name(model.group_key(" kettle"))  # 'Kettle'
     """
 
     def __init__(self, by: str | None = None, text: Callable[[], Collection[str]] = lambda: ()):
@@ -350,10 +360,13 @@ class TableModel:
         axes.sort(key=lambda dates: (words_of(dates.name) != known, dates.rank))
         return next(filter(None, map(self._in_order, axes)), None)
 
-    def group_of(self, cell: Any) -> str:
-        """Return the name of a cell's group: the month of a date, else as it was written first."""
-        if (dates := self.group_dates) is not None and (month := dates.month(cell)):
-            return month
+    def group_key(self, cell: Any) -> GroupKey:
+        """Return what a tally counts a cell under; `group_name` names it at the end.
+
+        Of standard input, the order of dates may show later.
+        """
+        if (dates := self.group_dates) is not None and any(months := dates.months(cell)):
+            return months
         key = _group_of(cell)
         if key not in self._names:
             if len(self._names) > MOST_GROUPS:
@@ -362,3 +375,8 @@ class TableModel:
             is_number = _WHOLE.fullmatch(key) or key.lstrip("+-").isdigit()
             self._names[key] = key if is_number else " ".join(str(cell).split())
         return self._names[key]
+
+    def group_name(self, key: GroupKey) -> str:
+        if isinstance(key, str) or self.by is None:
+            return str(key)
+        return self._dated()[self.by].settled(key) or _NO_GROUP

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..head.answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE
-from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, TableModel
+from ..reading.table_model import MOST_GROUPS, OTHER_GROUPS, GroupKey, TableModel
 from ..text.glyphs import aligned, visible
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Summary:
         self.unfamiliar = 0  # rows, also where two sides were asked for
         self.model, self.by = model, by
         self.total = Tally()
-        self.groups: dict[str, Tally] = {}
+        self._tallies: dict[GroupKey, Tally] = {}
         self.tagged = 0  # rows whose text had HTML tags
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -90,24 +90,32 @@ class Summary:
         self.total[outcome] += 1
         self.unfamiliar += str(row.get("unfamiliar")).lower() == "true"  # a cell of a file is text
         if self.by is not None:
-            group = self.model.group_of(row.get(self.by))
-            self.groups.setdefault(group, Tally())[outcome] += 1
+            key = self.model.group_key(row.get(self.by))
+            self._tallies.setdefault(key, Tally())[outcome] += 1
+
+    @property
+    def groups(self) -> dict[str, Tally]:
+        groups: dict[str, Tally] = {}
+        for key, tally in self._tallies.items():
+            groups.setdefault(self.model.group_name(key), Tally()).update(tally)
+        return groups
 
     def largest_groups(self) -> dict[str, Tally]:
         """Return the largest groups, largest first, months in their order; others are added up.
 
         Of equally large months, the newest are returned.
         """
+        groups = self.groups
         by_month = self.model.group_dates is not None
-        size = {name: (tally.total(), name * by_month) for name, tally in self.groups.items()}
+        size = {name: (tally.total(), name * by_month) for name, tally in groups.items()}
         ordered = sorted(size, key=size.__getitem__, reverse=True)
         ordered.sort(key=OTHER_GROUPS.__eq__)
         largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
         if by_month:
             largest.sort()
-        shown = {name: self.groups[name] for name in largest}
+        shown = {name: groups[name] for name in largest}
         for name in others:
-            shown.setdefault(OTHER_GROUPS, Tally()).update(self.groups[name])
+            shown.setdefault(OTHER_GROUPS, Tally()).update(groups[name])
         return shown
 
     @property
@@ -136,7 +144,7 @@ class Summary:
         lines = ["; ".join([f"{rows}: {', '.join(parts)}", *self._remarks()])]
         if self.answers_doubted:
             lines.append(DOUBTED)
-        if not self.groups:
+        if not self._tallies:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
         for name, tally in self.largest_groups().items():

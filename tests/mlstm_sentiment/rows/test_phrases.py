@@ -82,7 +82,7 @@ def test_the_time_for_combining_characters_grows_with_their_number():
     """As phrases, and as the name of a group."""
     text, began = "a" + "\u0301\u0316" * 30_000, time.process_time()
     Phrases([text])
-    TableModel("product").group_of(text)
+    TableModel("product").group_key(text)
     assert time.process_time() - began < 1
 
 

@@ -181,15 +181,11 @@ def test_dates_are_grouped_by_month():
     summary = counting(TWO, "when", [row("positive", when="3/4/2024")])  # which month is not known
     assert list(summary.groups) == ["2024-03"]
     assert "taken as March 4" in summary.lines()[-1]
-    for when in ("25/4/2024", "3/4/2024"):  # of standard input: the first one shows it
-        later = row("positive", when=when)
-        summary.model.add(later)
-        summary.add(later)
-    assert {month: tally.total() for month, tally in summary.groups.items()} == {
-        "2024-03": 1,
-        "2024-04": 2,
-    }
-    assert not summary.limit_note
+    later = row("positive", when="25/4/2024")  # shows it, for the row above, too
+    summary.model.add(later)
+    summary.add(later)
+    assert list(summary.groups) == ["2024-04"]
+    assert len(summary.lines()) == 3
 
 
 @pytest.mark.parametrize("growth", [0, 1])
