@@ -51,7 +51,7 @@ def many_units() -> str:
     unit, left_out, held = study["unit"], study["left_out"]["sets"][0], study["held"]["sets"][0]
     whole = all_units(SUBWORDS, "sst")
     return f"""\
-One unit shows the sentiment, and the others take much of it from there. Unit {unit} alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %. A regression that leaves it out
+One unit shows the sentiment, and the others take a part of it from there. Unit {unit} alone classifies {one_unit(SUBWORDS, "sst")} % of SST correctly, all units {whole} %. A regression that leaves it out
 has {percent(left_out["test_accuracy"])} %: the others know as much. But if the unit is held still while the network reads, one on the others has {percent(held["test_accuracy"])} %, {percent(held["lost"], held["lost_interval"])} points less than all.
 On everyday remarks, unit {unit} alone has {board.cell("unit", "remarks")} %, {board.chance("remarks")}. [Is it a neuron?](experiments/neuron/axes.md)"""  # noqa: E501
 
@@ -138,8 +138,8 @@ def folders() -> str:
             "neuron",
             "Is there a sentiment neuron, and what else do the units know?",
             f"Yes: one unit of `amazon_subword_1024` classifies {one_unit(SUBWORDS, 'sst')} "
-            "% of SST correctly, and the others take much of it from there; in `amazon_1024` two "
-            "are equally good, and one repeats the other.",
+            "% of SST correctly, and the others take a part of it from there; in `amazon_1024` "
+            "two are equally good, and one feeds the other.",
         ),
         (
             "models",

@@ -93,7 +93,8 @@ def _clamp_of(options: Options, loaded: "TextModel") -> "Clamp | None":
         own = own_classifier(loaded, options.layer, options.classifier)
         if not own.is_binary:
             raise InputError(
-                f"--sentiment is for two classes; the classifier has {', '.join(own.classes)}: "
+                "--sentiment is for two classes that exclude each other; the classifier has "
+                f"{', '.join(own.classes)}: "
                 "give --neuron and --value"
             )
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)

@@ -64,10 +64,8 @@ def run(options: Options) -> None:
 
     classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
     if set(_ANSWERS) <= set(rows.keys):
-        if options.by in (added := classifier.added_names()):
-            own = own_name(options.by, added)
-            if own not in rows.keys:
-                raise InputError(f"--by {options.by}: has answers; name a column of your own")
+        # classify renames a column that has an answer's name.
+        if options.by is not None and (own := own_name(options.by, [options.by])) in rows.keys:
             rows = Rows(replace(source, by=own))
         answers, summary = _answers_in(rows, classifier.fitted)
         write_report(options.output, answers, rows, classifier, summary)

@@ -338,10 +338,12 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
     for name in (LOCK_FILE, HOLDER_FILE):
         check_output(folder / name, None)
     lock, created = _lock_of(folder / LOCK_FILE), not folder.exists()
-    folder.mkdir(parents=True, exist_ok=not new)
     try:
+        folder.mkdir(parents=True, exist_ok=not new)
         _acquire_folder(lock, folder, timeout)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, FileExistsError) as error:
+        if isinstance(error, FileExistsError) and (new or folder.exists()):
+            raise
         raise TryAgain(f"{folder}: was just removed by another process; start again") from error
     try:
         _remove_half_files(folder, (HOLDER_FILE,))  # of a killed holder

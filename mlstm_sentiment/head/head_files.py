@@ -85,6 +85,7 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
         "format_version": FORMAT_VERSION,
         **description,
         _ARRAYS: _digest_of(arrays),  # the other file is written first
+        **({"learned": sorted(head.learned)} if head.learned else {}),  # in no page
     }
     if origin is not None:
         description["origin"] = dict(origin)
@@ -110,7 +111,6 @@ def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         and {"bits_per_character": known.bits_per_character, "bits": known.bits},
         "neuron": asdict(head.own_unit),
         "model_digest": head.model_digest,
-        **({"learned": sorted(head.learned)} if head.learned else {}),
     }
 
 

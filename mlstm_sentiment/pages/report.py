@@ -543,9 +543,10 @@ def write_report(
     """
     if not classifier.fitted.is_binary:
         count = len(classifier.fitted.classes)
+        several = ", and a text may have both" * classifier.fitted.several_labels
         raise InputError(
-            f"a report shows two classes; this classifier has {count}: leave the report out, and "
-            "count the labels of the output"
+            f"a report shows two classes; this classifier has {count}{several}: leave the report "
+            "out, and count the labels of the output"
         )
 
     report = _Report(classifier, summary, rows, added)

@@ -258,7 +258,8 @@ def _decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tupl
     except UnicodeDecodeError as error:
         if strict:
             name = "UTF-8" if codec == "utf-8" else codec
-            raise InputError(f"{place}: not {name} ({error.reason}); {_NOT_UTF8}") from error
+            where = f"{error.reason} at byte {error.start + 1:,}"
+            raise InputError(f"{place}: not {name} ({where}); {_NOT_UTF8}") from error
         return line.decode(codec, errors="replace"), True
 
 

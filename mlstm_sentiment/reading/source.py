@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from ..bounds import check_unset
 from ..errors import InputError
+from ..text.profiles import checked_texts
 from .columns import is_sure_name
 from .encodings import marked_encoding
 from .inputs import (
@@ -204,7 +205,7 @@ class Source:
     """
 
     location: str | Path | None = None
-    text_key: str | Sequence[str] | None = ()
+    text_key: str | Sequence[str] | None = None
     table: TableOptions = field(default_factory=TableOptions)
     shard: Shard = field(default_factory=Shard)
     by: str | None = None
@@ -213,7 +214,8 @@ class Source:
     def __post_init__(self) -> None:
         if isinstance(self.texts, str):
             raise InputError("texts is a text; give a list of them")
-        object.__setattr__(self, "texts", tuple(self.texts))
+        object.__setattr__(self, "texts", tuple(checked_texts(self.texts)))
+        object.__setattr__(self, "text_key", self.text_key or None)  # no column is named
         if isinstance(self.shard, str):
             object.__setattr__(self, "shard", Shard.parse(self.shard))
         if not isinstance(self.shard, Shard):

@@ -344,8 +344,8 @@ class DelimitedRows:
                     self.table.bad_rows += 1
                     continue
                 way_out = "--bad-rows skip leaves such rows out"
-                if len(names) == 1:
-                    way_out = "--delimiter tab reads lines whole, if there is one column"
+                if len(names) == 1 and dialect.delimiter != "\t":
+                    way_out = f"--delimiter tab reads lines of one column whole, {way_out}"
                 raise InputError(
                     f"{place}: {len(cells)} cells, but the header has {len(names)}: not a "
                     f"table, or a text that contains the delimiter is not quoted; {way_out}"

@@ -41,7 +41,7 @@ def classify(
     classifier relies on most. progress: shows how far it is. Raises InputError for rows that cannot
     be read.
     """
-    if isinstance(source, str | Path):
+    if not isinstance(source, Source | Rows):
         source = Source(source)
     rows = (
         source if isinstance(source, Rows) else Rows(source, show_progress=classifier.show_progress)

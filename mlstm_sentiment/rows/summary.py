@@ -74,7 +74,7 @@ class Summary:
         self.sides = sides
         self._several_labels = fitted.several_labels
         self.middle = [] if sides else middle  # outcomes between the two classes
-        self.is_tested = fitted.familiarity is not None  # whether other languages are noticed
+        self.is_tested = True  # as far as the rows say: whether other languages are noticed
         self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         if self._several_labels:
@@ -88,7 +88,11 @@ class Summary:
     def add(self, row: Mapping[str, Any]) -> None:
         outcome = _outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
-        self.unfamiliar += str(row.get("unfamiliar")).lower() == "true"  # a cell of a file is text
+        marked = str(row.get("unfamiliar")).lower()  # in a file, a cell of text
+        if outcome == UNFAMILIAR or (self.sides and marked == "true"):
+            self.unfamiliar += 1
+        elif outcome != NO_ANSWER and marked not in ("true", "false"):
+            self.is_tested = False
         if self.by is not None:
             key = self.model.group_key(row.get(self.by))
             self._tallies.setdefault(key, Tally())[outcome] += 1

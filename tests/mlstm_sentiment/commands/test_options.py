@@ -82,7 +82,7 @@ def test_generate(loaded, capsys, words, settings, more):
 def test_which_side_is_positive_is_not_guessed_of_three_classes(loaded):
     head = regression(np.eye(3, 12), np.zeros(3), ("fine", "good", "bad"), digest=loaded.digest())
     save_head(loaded.folder / "classifier", head)
-    with pytest.raises(InputError, match="two classes; the classifier has fine, good, bad: give "):
+    with pytest.raises(InputError, match="each other; the classifier has fine, good, bad: give "):
         call("generate", loaded, "--prompt", "x", "--sentiment", 2)
     call("generate", loaded, "--prompt", "x", "--neuron", 2, "--value", 2, "--length", 5)
 
