@@ -140,13 +140,14 @@ def moment(row: dict[str, Any]) -> str:
 def clamped(*models: str) -> str:
     """Return what the other units know without one: left out of a regression, and held still."""
     head = [
-        *("per cent", "SST, test: left out", "held", "CR: left out", "held"),
-        *("best of the others: AUC", "held"),
+        *("SST's test, per cent", "left out", "held", "CR, AUC: left out", "held"),
+        *("best of the others on SST, AUC: left out", "held"),
     ]
     files = {model: read_result("neuron", f"clamped_{model}") for model in models}
     rows = [
         [f"`{model}`, without {row['unit']}"]
-        + [lost(row[way]["sets"][number]) for number in (0, 1) for way in ("left_out", "held")]
+        + [lost(row[way]["sets"][0]) for way in ("left_out", "held")]
+        + [f"{row[way]['sets'][1]['area']:.3f}" for way in ("left_out", "held")]
         + [next_best(row[way]["next"]) for way in ("left_out", "held")]
         for model, result in files.items()
         for row in result["units"]

@@ -57,7 +57,11 @@ def test_what_it_learned_holds_for_every_command(corrected, tmp_path, capsys, ca
     dispatch(["heatmap", "--text", text, "--no-ansi", *mine])
     assert "classifier: positive" in capsys.readouterr().out
     dispatch(["demo", "--output", "page.html", *mine])
-    assert '"correction"' in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert '"correction"' in page
+    description = json.loads((tmp_path / "mine" / CONFIG_FILE).read_text())
+    assert description["learned"]
+    assert not [digest for digest in description["learned"] if digest in page]
     learned = json.loads((tmp_path / "mine" / CONFIG_FILE).read_text())["origin"]["learned_from"]
     assert learned["right_after"] > learned["right_before"]
     files = {name: (tmp_path / "mine" / name).read_bytes() for name in (CONFIG_FILE, WEIGHTS_FILE)}

@@ -57,6 +57,16 @@ def test_rows_and_counts_are_those_of_the_command(classifier, table, tmp_path, c
     assert "\n".join(rows.summary.lines()) in caplog.text
 
 
+def test_a_table_in_memory_is_refused_with_the_way_to_its_answers(classifier):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["fine", "broken"]}, index=["a", "b"])
+    with pytest.raises(InputError, match=r"location is a DataFrame; .*\.to_frame\(\)"):
+        classify(frame, classifier)
+    with pytest.raises(InputError):
+        Source(texts=frame)
+    assert list(classifier(frame["text"]).to_frame().index) == ["a", "b"]
+
+
 def test_columns_with_a_taken_name_are_renamed_and_reported_once(classifier, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     path = tmp_path / "comments.csv"
