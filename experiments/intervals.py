@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm, t
 
-from transfer.intervals import mean_interval, paired_difference
+from transfer.intervals import mean_interval, mean_margin, paired_difference, wald
 from transfer.neuron.ranking import area_variance, fractions_below
 from transfer.regression import CONFIDENCE
 
@@ -116,10 +116,7 @@ def wider(apart: Difference, own: Sequence[float], others: Sequence[float]) -> D
     """
     if len(own) < 2:
         return apart
-    differences = np.subtract(own, others)
-    margin = float(t.ppf(0.5 + CONFIDENCE / 2, len(own) - 1)) * float(
-        differences.std(ddof=1) / len(own) ** 0.5
-    )
+    margin = mean_margin(np.subtract(own, others))
     of_folds = Difference(apart.value, (apart.value - margin, apart.value + margin))
     return max(apart, of_folds, key=lambda each: each.interval[1] - each.interval[0])
 
@@ -161,8 +158,5 @@ def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -
     pairs = zip(*(fractions_below(values, labels) for values in (first, second)), strict=True)
     apart = [one - other for one, other in pairs]
     difference = float(apart[0].mean())
-    margin = float(norm.ppf(0.5 + CONFIDENCE / 2) * np.sqrt(area_variance(apart)))
-    return {
-        "difference": difference,
-        "difference_interval": [difference - margin, difference + margin],
-    }
+    interval = wald(difference, area_variance(apart) ** 0.5)
+    return {"difference": difference, "difference_interval": interval}

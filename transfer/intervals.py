@@ -42,9 +42,14 @@ def accuracy_table(rows: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[st
 
 def mean_interval(values: np.ndarray) -> list[float]:
     """Return the 95 % t interval of the mean of several accuracies, cut to 0 and 1."""
-    mean, count = float(values.mean()), len(values)
-    margin = float(t.ppf(0.5 + CONFIDENCE / 2, count - 1) * values.std(ddof=1) / count**0.5)
+    mean, margin = float(values.mean()), mean_margin(values)
     return [max(mean - margin, 0.0), min(mean + margin, 1.0)]
+
+
+def mean_margin(values: np.ndarray) -> float:
+    """Return half the width of the 95 % t interval of the mean of several values."""
+    count = len(values)
+    return float(t.ppf(0.5 + CONFIDENCE / 2, count - 1) * values.std(ddof=1) / count**0.5)
 
 
 def draw_interval(accuracies: Sequence[float], tested: int) -> list[float]:

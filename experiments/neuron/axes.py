@@ -23,11 +23,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
 from configs import command
+from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS
 from experiments.results import write_result
 from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Clamp
+from transfer.regression import Examples
 from transfer.unit_auc import per_feature_auc
 
 ROTATIONS = 20
@@ -70,13 +72,21 @@ class Part:
 
 def read_sst(model: str, data: Path) -> tuple[Engine, Part, Part]:
     """Return the model, and what it makes of the train and the val split."""
-    engine = Engine.load(model)
-    parts = []
-    for split in SETS["sst"].read(data).sets[:2]:
-        texts = list(split.texts)
-        states = engine.read(texts, ("last",), state="cell").features(("last",))
-        parts.append(Part(texts, states, split.labels))
-    return engine, parts[0], parts[1]
+    engine, splits = Engine.load(model), SETS["sst"].read(data).sets[:2]
+    train, val = (
+        Part(split.texts, each.features, each.labels)
+        for split, each in zip(splits, read(engine, splits), strict=True)
+    )
+    return engine, train, val
+
+
+def read(engine: Engine, sets: Sequence[LabelledSet], clamp: Clamp | None = None) -> list[Examples]:
+    """Return the final cell states of sets, with their labels."""
+    readings = [engine.read(each.texts, ("last",), state="cell", clamp=clamp) for each in sets]
+    return [
+        Examples(reading.features(("last",)), each.labels)
+        for reading, each in zip(readings, sets, strict=True)
+    ]
 
 
 def measured(train_part: Part, val_part: Part, pruned: Sequence[int] = PRUNED) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 python -m experiments.neuron.clamped --models amazon_1024 amazon_subword_1024 --data DATA
 
 A regression that leaves a unit out still reads states that the unit has helped to make: at every
-token, the recurrent matrices carry it to all others. Held at its mean, it tells them nothing. The
+token, the recurrent matrices carry it to all others. Held at its mean, it gives them nothing. The
 three best units on train are studied so, and a few others for comparison. All is fitted on SST's
 train, C is chosen on its val, and the accuracies are of its test and of another set, CR.
 """
@@ -19,13 +19,14 @@ from sklearn.metrics import roc_auc_score
 from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from experiments.neuron.axes import alike, best_first
+from experiments.neuron.axes import alike, best_first, read
 from experiments.published_sets import SETS
 from experiments.results import write_result
 from mlstm_sentiment.engine.engine import Engine
 from mlstm_sentiment.engine.request import Clamp
 from transfer.intervals import paired_difference
-from transfer.regression import Examples, Regression, accuracy_on, fit_regression
+from transfer.neuron.ablation import describe_fit
+from transfer.regression import Examples, Regression, fit_regression
 from transfer.unit_auc import per_feature_auc
 
 BEST = 3  # units, by their AUC on train
@@ -53,7 +54,7 @@ def main() -> None:
 
 def measured(engine: Engine, sets: Sequence[LabelledSet]) -> dict[str, Any]:
     """Return the accuracy of all units, and of those that are left without each studied one."""
-    free = read(engine, sets, None)
+    free = read(engine, sets)
     whole = fit_regression(*free[:2])
     states = free[0].features
     best = best_first(per_feature_auc(states, free[0].labels == 1))[:BEST]
@@ -65,15 +66,6 @@ def measured(engine: Engine, sets: Sequence[LabelledSet]) -> dict[str, Any]:
         rows.append({"unit": unit, **compared(unit, whole, free, held)})
         print(rows[-1], flush=True)
     return {"all_units": [described(whole, tested) for tested in free[2:]], "units": rows}
-
-
-def read(engine: Engine, sets: Sequence[LabelledSet], clamp: Clamp | None) -> list[Examples]:
-    """Return the final cell states of the sets, with their labels."""
-    readings = [engine.read(list(s.texts), ("last",), state="cell", clamp=clamp) for s in sets]
-    return [
-        Examples(reading.features(("last",)), split.labels)
-        for reading, split in zip(readings, sets, strict=True)
-    ]
 
 
 def compared(
@@ -106,13 +98,8 @@ def compared(
 
 
 def described(fit: Regression, test: Examples) -> dict[str, Any]:
-    return {
-        **accuracy_on("test", fit, test),
-        "area": float(roc_auc_score(test.labels, fit.decide(test.features))),
-        "c": fit.c,
-        "nonzero": int((fit.coefficients != 0).sum()),
-        "converged": fit.converged,
-    }
+    area = float(roc_auc_score(test.labels, fit.decide(test.features)))
+    return {**describe_fit(fit, test), "area": area}
 
 
 if __name__ == "__main__":

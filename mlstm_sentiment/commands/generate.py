@@ -94,8 +94,7 @@ def _clamp_of(options: Options, loaded: "TextModel") -> "Clamp | None":
         if not own.is_binary:
             raise InputError(
                 "--sentiment is for two classes that exclude each other; the classifier has "
-                f"{', '.join(own.classes)}: "
-                "give --neuron and --value"
+                f"{', '.join(own.classes)}: give --neuron and --value"
             )
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
     is_clamped = options.value is not None or options.hidden_value is not None

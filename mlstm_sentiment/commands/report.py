@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..head.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, named_by, unknown_answer
+from ..head.answers import (
+    NEUTRAL,
+    NO_ANSWER,
+    UNFAMILIAR,
+    UNSURE,
+    added_names,
+    named_by,
+    unknown_answer,
+)
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.rows import InputRow, Rows, own_name
@@ -64,8 +72,10 @@ def run(options: Options) -> None:
 
     classifier = SentimentClassifier(options.load_model(), options.classifier).fit()
     if set(_ANSWERS) <= set(rows.keys):
-        # classify renames a column that has an answer's name.
-        if options.by is not None and (own := own_name(options.by, [options.by])) in rows.keys:
+        # classify renames a column that has an answer's name, whichever answers it was asked for.
+        added = added_names(classifier.fitted, neuron=True, sides=True, bits=True)
+        own = options.by and own_name(options.by, added)
+        if own != options.by and own in rows.keys:
             rows = Rows(replace(source, by=own))
         answers, summary = _answers_in(rows, classifier.fitted)
         write_report(options.output, answers, rows, classifier, summary)

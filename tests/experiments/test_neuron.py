@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
+from experiments.neuron.axes import read
 from experiments.neuron.checkpoints import TEXTS, after_words, best_unit
-from experiments.neuron.clamped import compared, read
+from experiments.neuron.clamped import compared
 from experiments.neuron.run import Options, best_units, study
 from experiments.published_sets import SETS
 from mlstm_sentiment.engine.engine import Engine
@@ -90,7 +91,7 @@ def test_a_word_has_the_value_of_its_last_letter():
 def test_a_held_unit_stands_still_and_the_others_read_on_without_it(texts, small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     engine, sets = Engine.load(tmp_path / "model"), SETS["sst"].read(tmp_path).sets
-    free = read(engine, sets, None)
+    free = read(engine, sets)
     held = read(engine, sets, Clamp(unit=3, cell=0.25))
     for before, after in zip(free, held, strict=True):
         np.testing.assert_array_equal(after.features[:, 3], np.float32(0.25))

@@ -34,14 +34,15 @@ def accuracy_by_units(
             curves[name] = []
             for count in counts[:-1]:
                 train, val, test = (part.units(order[:count]) for part in sets)
-                measured = _measured(fit_regression(train, val), test)
+                measured = describe_fit(fit_regression(train, val), test)
                 curves[name].append({"kept": count, **measured})
                 progress.advance(1)
-            curves[name].append({"kept": counts[-1], **_measured(whole, sets[2])})
+            curves[name].append({"kept": counts[-1], **describe_fit(whole, sets[2])})
     return curves
 
 
-def _measured(regression: Regression, test: Examples) -> dict[str, Any]:
+def describe_fit(regression: Regression, test: Examples) -> dict[str, Any]:
+    """Return what was chosen for a regression, and its accuracies on val and test."""
     accuracy = regression.accuracy(test)
     return {
         "c": regression.c,
@@ -71,8 +72,11 @@ def without_unit(
     right, others = whole.correct(test), test.units(rest)
     return {
         "refitted": {
-            **_measured(refitted, others),
+            **describe_fit(refitted, others),
             **paired_difference(right, refitted.correct(others)),
         },
-        "held": {**_measured(whole, clamped), **paired_difference(right, whole.correct(clamped))},
+        "held": {
+            **describe_fit(whole, clamped),
+            **paired_difference(right, whole.correct(clamped)),
+        },
     }

@@ -160,6 +160,19 @@ def test_a_column_that_has_an_answers_name_is_grouped_by_as_in_classify(model, t
     assert table[0] == table[1] == table[2]
 
 
+def test_a_column_of_ones_own_is_grouped_by_whatever_else_is_there(model, tmp_path):
+    """`input_` before a name means a renamed column only where the name is an answer's."""
+    rows = [f"text {n},{'ab'[n % 2]},{'xyz'[n % 3]}\n" for n in range(12)]
+    (tmp_path / "t.csv").write_text("".join(["text,store,input_store\n", *rows]))
+    written, pages = tmp_path / "answers.csv", [tmp_path / f"{name}.html" for name in "ab"]
+    words = ["--model", str(model), "--by", "store"]
+    both = ["--output", str(written), "--report", str(pages[0])]
+    dispatch(["classify", *words, "--input", str(tmp_path / "t.csv"), *both])
+    report(written, *words, "--output", pages[1])
+    table = [re.search("<table.*?</table>", page.read_text(), re.DOTALL)[0] for page in pages]
+    assert table[0] == table[1]
+
+
 def test_refusals(model, table, tmp_path):
     with pytest.raises(InputError, match=r"must end in \.html"):
         report(table, "--output", "page.pdf")
