@@ -5,8 +5,7 @@ is the same for any number of processes.
 """
 
 import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import IO, Any
@@ -39,7 +38,6 @@ from mlstm_sentiment.text.profiles import text_profile
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 _READ_BYTES = 1 << 20
 MOST_ROWS = 1 << 20  # of a table encoded together; row_ids has 24 bits for them
-_PLACE = "\x00place\x00"  # a line's place, resolved to a number only for an error
 
 
 @dataclass(frozen=True)
@@ -139,40 +137,43 @@ def read_block(block: Block, request: Request) -> Iterator[Reviews]:
     """Encode a block, in parts of about a block's size if it is a whole input."""
     if block.lines is None and block.span is None:
         yield from _encode_records(block, request)
-    else:
-        yield _encode_lines(block, request)
+        return
+    try:
+        reviews = _encode_lines(block, request, block.first_line)
+    except InputError:
+        if block.span is None:
+            raise
+        # Again, to name the line: before an error, nobody has counted the lines before a span.
+        reviews = _encode_lines(block, request, 1 + _newlines(block))
+    yield reviews
 
 
-def _encode_lines(block: Block, request: Request) -> Reviews:
+def _encode_lines(block: Block, request: Request, first: int) -> Reviews:
+    """Encode the lines of a block; first: the number of its first one, for messages."""
     is_text = block.source.kind == ".txt"
     loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
-    try:
-        lines = _lines(block)
-        with _no_collector():
-            return _encode(enumerate(lines), loads, slow, request, block.keys)
-    except InputError as error:
-        raise InputError(_with_place(str(error), block)) from error
+    in_file = f"{block.source.location}, line "
 
+    def place_of(row: int, _: bytes) -> str:
+        return in_file + str(first + row)
 
-@contextmanager
-def _no_collector() -> Iterator[None]:
-    """Switch the garbage collector off: it would scan a block's records again and again."""
+    lines = _lines(block, place_of)
     enabled = gc.isenabled()
-    gc.disable()
+    gc.disable()  # it would scan the block's records again and again
     try:
-        yield
+        return _encode(enumerate(lines), loads, slow, place_of, request, block.keys)
     finally:
         if enabled:
             gc.enable()
 
 
-def _lines(block: Block) -> list[bytes]:
+def _lines(block: Block, place_of: Callable[[int, bytes], str]) -> list[bytes]:
     content = block.lines if block.lines is not None else _lines_of_span(block)
     lines = content.split(b"\n")
     if len(content) > LONGEST_RECORD:
         for row, line in enumerate(lines):
             if is_too_long(line):
-                raise InputError(f"{_PLACE}{row} : {TOO_LONG}")
+                raise InputError(f"{place_of(row, line)}: {TOO_LONG}")
     if block.index == 0:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines[:-1] if not lines[-1] else lines
@@ -192,16 +193,6 @@ def _lines_of_span(block: Block) -> bytes:
         return content if content.endswith(b"\n") else content + file.readline(LONGEST_RECORD + 2)
 
 
-def _with_place(message: str, block: Block) -> str:
-    """Replace the mark for a row of the block in the message by the number of its line."""
-    before, sign, after = message.partition(_PLACE)
-    if not sign:
-        return message
-    row, _, after = after.partition(" ")
-    first = block.first_line if block.span is None else 1 + _newlines(block)
-    return f"{before}{block.source.location}, line {first + int(row)}{after}"
-
-
 def _newlines(block: Block) -> int:
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
@@ -211,11 +202,13 @@ def _newlines(block: Block) -> int:
     return count + (not last.endswith(b"\n"))
 
 
-def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str, ...]) -> Reviews:
+def _encode(
+    rows: Any, loads: Any, slow: Any, place_of: Any, request: Request, keys: tuple[str, ...]
+) -> Reviews:
     """Encode numbered raw rows.
 
-    `loads` parses a row quickly into a dictionary, or fails. `slow` then parses the row, given the
-    mark for its place; it returns None for a blank row. keys: of the texts.
+    `loads` parses a row quickly into a dictionary, or fails. `slow` then parses the row, given its
+    place; it returns None for a blank row. place_of: names a numbered row. keys: of the texts.
     """
     encode = text_profile(request.profile).encode
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
@@ -226,8 +219,10 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str,
             record = loads(raw)
         except ValueError:  # slow may still read NaN, lone surrogates, broken bytes, single quotes
             record = None
-        if type(record) is not dict and (record := slow(raw, f"{_PLACE}{row} ", strict)) is None:
-            continue
+        if type(record) is not dict:
+            record = slow(raw, place_of(row, raw), strict)
+            if record is None:
+                continue
         report.records += 1
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
@@ -242,7 +237,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str,
         text = record[keys[0]] if is_simple else None
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
-            place = f"{_PLACE}{row} "
+            place = place_of(row, raw)
             exact = record if type(record) is Record else slow(raw, place, strict)
             text = text_of(text_at(exact, found, place), place)
         try:
@@ -254,7 +249,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str,
             encoded.append(review)
             accepted_rows.append(row)
         except ValueError as error:
-            raise InputError(f"{_PLACE}{row} : {error}; fix the text") from error
+            raise InputError(f"{place_of(row, raw)}: {error}; fix the text") from error
     return reviews
 
 
@@ -280,26 +275,24 @@ def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
 
 def _encode_part(records: Iterable[Record], request: Request, keys: tuple[str, ...]) -> Reviews:
     """Encode records with text until they are a block's size, or MOST_ROWS."""
-    place, table = "", None  # of the last record
+    table = None  # of the last record
 
     def rows() -> Iterator[tuple[int, Record]]:
-        nonlocal place, table
+        nonlocal table
         size = 0
         for row, record in enumerate(records):
-            place, table = record.place, record.table
+            table = record.table
             size += sum(len(value) for value in record.values() if isinstance(value, str))
             yield row, record
             if size >= request.block_bytes or row + 1 == MOST_ROWS:
                 return
 
-    try:
-        reviews = _encode(rows(), _never, lambda record, place, strict: record, request, keys)
-        reviews.table = table
-        return reviews
-    except InputError as error:  # of a text: the record knows its place
-        before, sign, after = str(error).partition(_PLACE)
-        _, _, after = after.partition(" ")
-        raise InputError(f"{before}{place}{after}" if sign else str(error)) from error
+    def as_it_is(record: Record, place: str, strict: bool) -> Record:
+        return record
+
+    reviews = _encode(rows(), _never, as_it_is, lambda _, record: record.place, request, keys)
+    reviews.table = table
+    return reviews
 
 
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:
