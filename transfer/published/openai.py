@@ -27,20 +27,29 @@ from model.inference.tensors import LAYOUT
 _NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 _FILES = 15  # as published
 _AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
+LAYER = {  # theirs: ours
+    "wx": "w_x", "wh": "w_h", "wmx": "w_mx", "wmh": "w_mh", "b": "b",
+    "gx": "g_x", "gh": "g_h", "gmx": "g_mx", "gmh": "g_mh",
+}  # fmt: skip
 _OUR_NAMES = {
     "embedding": "embedding.weight",
-    "wx": "layers.0.w_x",
-    "wh": "layers.0.w_h",
-    "wmx": "layers.0.w_mx",
-    "wmh": "layers.0.w_mh",
-    "b": "layers.0.b",
-    "gx": "layers.0.g_x",
-    "gh": "layers.0.g_h",
-    "gmx": "layers.0.g_mx",
-    "gmh": "layers.0.g_mh",
+    **{theirs: f"layers.0.{ours}" for theirs, ours in LAYER.items()},
     "out_w": "decoder.weight",
     "out_b": "decoder.bias",
 }
+
+
+def layer_sizes(width: int, H: int) -> dict[str, Shape]:
+    """Return the shapes of a layer's arrays, whose input has a width."""
+    return {
+        "wx": (width, 4 * H), "wh": (H, 4 * H), "wmx": (width, H), "wmh": (H, H), "b": (4 * H,),
+        "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,), "gmh": (H,),
+    }  # fmt: skip
+
+
+def turned(array: np.ndarray) -> Tensor:
+    """Return a matrix as [out, in], or a vector, in memory of its own."""
+    return torch.from_numpy(np.ascontiguousarray(array.T))
 
 
 def read_openai(folder: Path) -> dict[str, Tensor]:
@@ -55,8 +64,8 @@ def read_openai(folder: Path) -> dict[str, Tensor]:
     for name, ours in _OUR_NAMES.items():
         parts = [arrays[file] for file, part in names.items() if part == name]
         whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
-        turned = whole if name == "embedding" else whole.T  # that is [256, E] in both layouts
-        tensors[ours] = torch.from_numpy(np.ascontiguousarray(turned))
+        # The embedding is [256, E] in both layouts.
+        tensors[ours] = turned(whole.T if name == "embedding" else whole)
     return tensors
 
 
@@ -109,14 +118,16 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
             f"if {files[-1]} is another's, move it away"
         )
     sizes: dict[str, Shape] = {
-        "embedding": (VOCABULARY_SIZE, E), "wx": (E, 4 * H), "wmx": (E, H), "wmh": (H, H),
-        "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,), "gmh": (H,),
-        "out_w": (H, VOCABULARY_SIZE), "out_b": (VOCABULARY_SIZE,),
-    }  # fmt: skip
+        "embedding": (VOCABULARY_SIZE, E),
+        **layer_sizes(E, H),
+        "out_w": (H, VOCABULARY_SIZE),
+        "out_b": (VOCABULARY_SIZE,),
+    }
     names = dict(zip(files, ["embedding", "wx", *["wh"] * len(blocks), *_AFTER_WH], strict=True))
     actual = {f"{file} ({names[file]})": shape for file, shape in shapes.items()}
     expected = {
-        f"{file} ({name})": sizes.get(name, (H, *shapes[file][1:])) for file, name in names.items()
+        f"{file} ({name})": (H, *shapes[file][1:]) if name == "wh" else sizes[name]
+        for file, name in names.items()
     }
     check_shapes(folder, actual, expected, LAYOUT)
     return names

@@ -12,7 +12,7 @@ that starts a protein, and, where the model predicts, the one that ends it.
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,8 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.tensors import Shape, check_shapes
 from model.inference.tensors import LAYOUT
 
+from .openai import LAYER, layer_sizes, turned
+
 # The rows of the embedding: a gap, 22 amino acids, any other, the start of a protein; its end,
 # which is the last row, is never processed.
 _SYMBOLS = "-MRHKDESTNQCUGPAVIFYWLOX\n"
@@ -34,9 +36,6 @@ _CLASSES = [*range(23), 24]
 _PREDICTED = 25
 _ANY = _SYMBOLS.index("X")
 _NEVER = -100.0  # the logit of a byte that is no symbol: e^-100 of the probability
-_MATRICES = ("wx", "wh", "wmx", "wmh")
-_LAYER = {"wx": "w_x", "wh": "w_h", "wmx": "w_mx", "wmh": "w_mh", "b": "b",
-          "gx": "g_x", "gh": "g_h", "gmx": "g_mx", "gmh": "g_mh"}  # fmt: skip
 
 
 def read_unirep(path: Path) -> dict[str, Tensor]:
@@ -48,10 +47,12 @@ def read_unirep(path: Path) -> dict[str, Tensor]:
     arrays = _load(path)
     layers = _check(path, {name: array.shape for name, array in arrays.items()})
     H = arrays["dense.w"].shape[0]
-    tensors = {
-        "embedding.weight": _embedding(arrays["embedding"]),
-        **{name: tensor for layer in range(layers) for name, tensor in _layer(arrays, layer)},
-    }
+    rows = np.full(VOCABULARY_SIZE, _ANY)  # a byte that is no symbol is any amino acid
+    rows[np.frombuffer(_SYMBOLS.encode(), np.uint8)] = np.arange(len(_SYMBOLS))
+    tensors = {"embedding.weight": torch.from_numpy(arrays["embedding"][rows])}
+    for layer in range(layers):
+        for theirs, ours in LAYER.items():
+            tensors[f"layers.{layer}.{ours}"] = turned(arrays[f"mlstm.{layer}.{theirs}"])
     weight = np.zeros((VOCABULARY_SIZE, H), np.float32)
     bias = np.full(VOCABULARY_SIZE, _NEVER, np.float32)
     places = np.frombuffer(_SYMBOLS[1:].encode(), np.uint8)
@@ -102,25 +103,7 @@ def _check(path: Path, shapes: Mapping[str, Shape]) -> int:
         "dense.b": (_PREDICTED,),
     }
     for layer in range(layers):
-        width = H if layer else E
-        sizes: dict[str, Shape] = {
-            "wx": (width, 4 * H), "wh": (H, 4 * H), "wmx": (width, H), "wmh": (H, H),
-            "b": (4 * H,), "gx": (4 * H,), "gh": (4 * H,), "gmx": (H,), "gmh": (H,),
-        }  # fmt: skip
+        sizes = layer_sizes(H if layer else E, H)
         expected |= {f"mlstm.{layer}.{name}": shape for name, shape in sizes.items()}
     check_shapes(path, shapes, expected, LAYOUT)
     return layers
-
-
-def _embedding(array: np.ndarray) -> Tensor:
-    """Return the embedding by bytes [256, E]; a byte that is no symbol is any amino acid."""
-    rows = np.full(VOCABULARY_SIZE, _ANY)
-    rows[np.frombuffer(_SYMBOLS.encode(), np.uint8)] = np.arange(len(_SYMBOLS))
-    return torch.from_numpy(array[rows])
-
-
-def _layer(arrays: Mapping[str, np.ndarray], layer: int) -> Iterator[tuple[str, Tensor]]:
-    for theirs, ours in _LAYER.items():
-        array = arrays[f"mlstm.{layer}.{theirs}"]
-        turned = array.T if theirs in _MATRICES else array
-        yield f"layers.{layer}.{ours}", torch.from_numpy(np.ascontiguousarray(turned))
