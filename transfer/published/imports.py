@@ -27,6 +27,7 @@ from .unirep import read_unirep
 
 _GateOrder = Literal["ifou", "ifuo"]
 _OURS: _GateOrder = "ifuo"
+_THEIRS: _GateOrder = "ifou"  # of OpenAI's and UniRep's code
 _GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
 _PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 _IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
@@ -65,16 +66,17 @@ class Imported:
     warnings: tuple[str, ...]  # each says what is implausible
 
 
-_Finding = tuple[bool, str]  # whether it is plausible, and what to say of it
+_Finding = tuple[bool, str]  # whether it is as expected, and what to say of it
 
 
 def import_openai(folder: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import OpenAI's numbered .npy files; `auto` means i f o u, as in their code."""
-    model, order = _assembled(folder, read_openai(folder), gate_order)
+    tensors, order = read_openai(folder), _THEIRS if gate_order == "auto" else gate_order
+    check_finite(folder, tensors)
+    model = assemble(tensors, order)
     bits = _bits_on_plain_english(model)
-    provenance = _provenance("openai", folder, model, order) | _measured(bits)
-    findings = [_check_gains(model), _check_bits(bits)]
-    return _with_findings(model, provenance, [f"gate order {order}"], findings)
+    findings = [(True, f"gate order {order}"), _check_gains(model), _check_bits(bits)]
+    return _imported("openai", folder, model, order, findings, **_measured(bits))
 
 
 def import_nvidia(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
@@ -85,28 +87,42 @@ def import_nvidia(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto")
     """
     weights = read_nvidia(path)
     check_finite(path, weights.tensors)
+    findings = []
+    if weights.tokens == 257:
+        pad = (
+            "257 tokens: the first, the pad, is dropped; no text contains it, the states stay as "
+            "they were, and its probability goes to the bytes"
+        )
+        findings.append((True, pad))
+    if weights.has_classifier:
+        beneath = "the file's classifier is not imported, only the model beneath it"
+        findings.append((True, beneath))
     if gate_order == "auto":
         order, reason = _find_order(path, weights)
-        remarks = [*_describe(weights), f"gate order {order}: {reason}"]
+        findings.append((True, f"gate order {order}: {reason}"))
     else:
         order = gate_order
-        remarks = [*_describe(weights), f"gate order {order}, as asked"]
-    model = assemble(weights.tensors, order)
-    provenance = _provenance("nvidia", path, model, order)
-    provenance |= {"symbols": weights.tokens, "decoder": weights.has_decoder}
-    if not weights.has_decoder:
+        findings.append((True, f"gate order {order}, as asked"))
+    model, measured = assemble(weights.tensors, order), dict[str, float]()
+    if weights.has_decoder:
+        bits = _bits_on_plain_english(model)
+        findings.append(_check_bits(bits))
+        measured = _measured(bits)
+    else:
         warning = (
             "the file has no decoder: features are right, but the model predicts every byte at 8 "
             "bits, and whether the weights are plausible could not be checked"
         )
-        return Imported(model, provenance, tuple(remarks), (warning,))
-    bits = _bits_on_plain_english(model)
-    return _with_findings(model, provenance | _measured(bits), remarks, [_check_bits(bits)])
+        findings.append((False, warning))
+    held = {"symbols": weights.tokens, "decoder": weights.has_decoder}
+    return _imported("nvidia", path, model, order, findings, **held, **measured)
 
 
 def import_unirep(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto") -> Imported:
     """Import UniRep's model_weights.npz; `auto` means i f o u, as in its code."""
-    model, order = _assembled(path, read_unirep(path), gate_order)
+    tensors, order = read_unirep(path), _THEIRS if gate_order == "auto" else gate_order
+    check_finite(path, tensors)
+    model = assemble(tensors, order)
     bits = _bits(model, _PROTEINS, frame=b"\n")
     on = f"{bits:.2f} bits per amino acid on three proteins"
     finding = (True, f"plausible: {on}")
@@ -116,9 +132,9 @@ def import_unirep(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto")
             f"implausible: {on}, where their frequency alone gives {_PLAUSIBLE_RESIDUE}: another "
             "--gate-order, or damaged weights",
         )
-    provenance = _provenance("unirep", path, model, order)
-    provenance |= _measured(bits, "bits_per_amino_acid")
-    return _with_findings(model, provenance, [f"gate order {order}"], [finding])
+    measured = _measured(bits, "bits_per_amino_acid")
+    findings = [(True, f"gate order {order}"), finding]
+    return _imported("unirep", path, model, order, findings, **measured)
 
 
 IMPORTERS: dict[str, Callable[..., Imported]] = {
@@ -148,26 +164,24 @@ def assemble(tensors: Mapping[str, Tensor], order: _GateOrder) -> LanguageModel:
     return model.eval()
 
 
-def _assembled(
-    source: Path, tensors: Mapping[str, Tensor], order: _GateOrder | Literal["auto"]
-) -> tuple[LanguageModel, _GateOrder]:
-    check_finite(source, tensors)
-    chosen: _GateOrder = "ifou" if order == "auto" else order
-    return assemble(tensors, chosen), chosen
-
-
-def _with_findings(
+def _imported(
+    layout: str,
+    source: Path,
     model: LanguageModel,
-    provenance: Mapping[str, Any],
-    remarks: Sequence[str],
+    order: _GateOrder,
     findings: Sequence[_Finding],
+    **more: Any,
 ) -> Imported:
-    return Imported(
-        model,
-        provenance,
-        (*remarks, *(text for plausible, text in findings if plausible)),
-        tuple(text for plausible, text in findings if not plausible),
-    )
+    """Return a model with its findings; more: for its provenance."""
+    provenance = {
+        "imported_from": layout,
+        "source": source.resolve().name,
+        "gate_order": order,
+        "folded": not model.config.weight_norm,
+        **more,
+    }
+    remarks = tuple(text for plausible, text in findings if plausible)
+    return Imported(model, provenance, remarks, tuple(text for ok, text in findings if not ok))
 
 
 def _find_order(path: Path, weights: NvidiaWeights) -> tuple[_GateOrder, str]:
@@ -197,18 +211,6 @@ def _order_by_bits(path: Path, bits: Mapping[_GateOrder, float]) -> tuple[_GateO
     return better, f"bits per character on plain English are {measured}"
 
 
-def _describe(weights: NvidiaWeights) -> list[str]:
-    remarks = []
-    if weights.tokens == 257:
-        remarks.append(
-            "257 tokens: the first, the pad, is dropped; no text contains it, the states stay as "
-            "they were, and its probability goes to the bytes"
-        )
-    if weights.has_classifier:
-        remarks.append("the file's classifier is not imported, only the model beneath it")
-    return remarks
-
-
 def _check_gains(model: LanguageModel) -> _Finding:
     difference = _gains_difference(model)
     if difference <= _IDENTITY_TOLERANCE:
@@ -227,17 +229,6 @@ def _check_bits(bits: float) -> _Finding:
         f"below {_PLAUSIBLE_BITS:.0f}: another --gate-order, damaged weights, or a model of "
         "something other than English"
     )
-
-
-def _provenance(
-    layout: str, source: Path, model: LanguageModel, order: _GateOrder
-) -> dict[str, Any]:
-    return {
-        "imported_from": layout,
-        "source": source.resolve().name,
-        "gate_order": order,
-        "folded": not model.config.weight_norm,
-    }
 
 
 def _measured(bits: float, name: str = "plain_english_bits_per_character") -> dict[str, float]:
