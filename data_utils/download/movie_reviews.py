@@ -9,10 +9,9 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from tqdm import tqdm
 
@@ -32,18 +31,11 @@ SUBSETS = {
 _VALIDATION_EVERY = 10  # one review in ten of train
 
 
-@dataclass(frozen=True)
-class _Review:
-    subset: tuple[str, str]  # as in SUBSETS
+class _Review(NamedTuple):
     number: int
+    subset: tuple[str, str]  # as in SUBSETS
     rating: int  # stars of 10; 0 in the unlabelled subset
     text: str
-
-    def row(self) -> dict[str, Any]:
-        if self.subset[1] == "unsup":
-            return {"text": self.text, "id": self.number}
-        label = int(self.subset[1] == "pos")
-        return {"text": self.text, "label": label, "rating": self.rating, "id": self.number}
 
 
 def convert_movie_reviews(archive: Path, folder: Path) -> dict[Path, int]:
@@ -54,7 +46,7 @@ def convert_movie_reviews(archive: Path, folder: Path) -> dict[Path, int]:
     films on one side. Both labels alternate. Takes a few hundred megabytes of memory.
     Raises InputError if the archive is damaged or does not hold SUBSETS.
     """
-    reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.subset))
+    reviews = sorted(_read_archive(archive))
     counts = {subset: sum(review.subset == subset for review in reviews) for subset in SUBSETS}
     if counts != SUBSETS:
         held = ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in counts.items())
@@ -86,12 +78,14 @@ def _read_archive(path: Path) -> Iterator[_Review]:
                     )
                 split, kind, number, rating = match.groups()
                 text = archive.extractfile(member).read().decode("utf-8")  # type: ignore[union-attr]
-                yield _Review((split, kind), int(number), int(rating), text)
+                yield _Review(int(number), (split, kind), int(rating), text)
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and get it again") from error
 
 
 def _write_rows(reviews: list[_Review], path: Path) -> None:
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        for review in reviews:
-            file.write(json.dumps(review.row(), ensure_ascii=False) + "\n")
+        for number, (_, kind), rating, text in reviews:
+            known = {} if kind == "unsup" else {"label": int(kind == "pos"), "rating": rating}
+            row = {"text": text, **known, "id": number}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
