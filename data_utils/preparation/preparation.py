@@ -63,7 +63,7 @@ from ..corpus import (
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
 from .runs import Run, encode, find_repeats, from_stored, holds_reviews, merge, total_report
-from .vocabulary import TrainText, VocabularyConfig, make_tokenizer, tokenize
+from .vocabulary import Text, VocabularyConfig, make_tokenizer, tokenize
 
 _COMPARED = 4_000_000  # reviews whose digests are compared at a time, to find duplicates
 _TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
@@ -247,9 +247,9 @@ def _prepare(
             text.mkdir()
         sizes, reading = _sort(sources, blocks, text, preparation, workers)
         if text != partial:
-            train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
-            tokenizer = make_tokenizer(preparation, train, preparation.seed, text / _TRAINING_LOG)
-            sizes = tokenize(text, sizes, tokenizer, partial, workers)
+            whole = Text(text, sizes)
+            tokenizer = make_tokenizer(preparation, whole, preparation.seed, text / _TRAINING_LOG)
+            sizes = tokenize(whole, tokenizer, partial, workers)
             save_tokenizer(partial, tokenizer)
     except InputError:
         if holds_reviews(blocks):

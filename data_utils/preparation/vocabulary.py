@@ -62,12 +62,9 @@ class VocabularyConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "--")
-        if self.is_bytes:
-            return
-        if not self.is_trained:
-            _ = self.borrowed
-            return
-        sentencepiece()
+        if self.is_trained:
+            sentencepiece()
+        _ = self.borrowed  # refused here if there is none
 
     @property
     def is_bytes(self) -> bool:
@@ -84,27 +81,27 @@ class VocabularyConfig:
         return _borrowed_tokenizer(self.tokenizer) if named else None
 
 
-@dataclass(frozen=True)
-class TrainText:
-    """The train split as bytes, by its path: a mapped split cannot be passed to a process."""
+class Text(NamedTuple):
+    """Splits of bytes in a folder, of sizes as `merge` describes them.
+
+    They are mapped where they are needed: a mapped split cannot be passed to a process.
+    """
 
     folder: Path
-    reviews: int
-    bytes: int
+    sizes: Mapping[str, Any]
 
-    def map(self) -> Split:
-        return map_split(self.folder, "train", self.reviews, self.bytes)
+    def map(self, name: str) -> Split:
+        return map_split(self.folder, name, self.sizes[name]["reviews"], self.sizes[name]["bytes"])
 
 
-def make_tokenizer(
-    config: VocabularyConfig, text: TrainText, seed: int, log_file: Path
-) -> Tokenizer:
+def make_tokenizer(config: VocabularyConfig, text: Text, seed: int, log_file: Path) -> Tokenizer:
     """Train or load the vocabulary; log_file is for the trainer's output."""
     if (borrowed := config.borrowed) is not None:
         return borrowed
-    reviews = _sample_reviews(text.map(), config.tokenizer_sample, seed)
+    train = text.map("train")
+    reviews = _sample_reviews(train, config.tokenizer_sample, seed)
     if config.tokenizer == "unigram":
-        _report_long_reviews(np.diff(text.map().offsets), reviews)
+        _report_long_reviews(np.diff(train.offsets), reviews)
     log.info(
         "training a %s vocabulary of %s on %s reviews of the train split",
         config.tokenizer,
@@ -179,7 +176,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def _train_in_process(
-    config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
+    config: VocabularyConfig, text: Text, reviews: np.ndarray, log_file: Path
 ) -> bytes:
     """Train in a separate process, which can be stopped at any time and shows its progress."""
     others = {*multiprocessing.active_children()}
@@ -203,8 +200,8 @@ def _train_in_process(
                 trainer.terminate()
 
 
-def _train(config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path) -> bytes:
-    split = text.map()
+def _train(config: VocabularyConfig, text: Text, reviews: np.ndarray, log_file: Path) -> bytes:
+    split = text.map("train")
     ends = split.offsets[reviews + 1].tolist()
     places = zip(split.offsets[reviews].tolist(), ends, strict=True)
     texts = (split.tokens[start:end].tobytes() for start, end in places)
@@ -228,19 +225,9 @@ class _Stretch(NamedTuple):
     last: int  # exclusive
 
 
-def tokenize(
-    text: Path,
-    sizes: Mapping[str, Any],
-    tokenizer: Tokenizer,
-    output: Path,
-    workers: int,
-) -> dict[str, Any]:
-    """Write the splits as tokens to `output`; return their entries for meta.json.
-
-    text: a folder of splits in bytes; sizes: their description by `merge`. tokenizer: of a
-    vocabulary.
-    """
-    splits = {name: _text_split(text, name, sizes) for name in SPLITS}
+def tokenize(text: Text, tokenizer: Tokenizer, output: Path, workers: int) -> dict[str, Any]:
+    """Write the splits to `output` as tokens; return their entries for meta.json."""
+    splits = {name: text.map(name) for name in SPLITS}
     stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name])]
     with ExitStack() as stack:
         writers = {
@@ -250,7 +237,7 @@ def tokenize(
         total = sum(len(split.tokens) for split in splits.values())
         progress = stack.enter_context(ProgressBar("encoding", total, unit="B"))
         vocabulary = tokenizer.kind, tokenizer.content
-        encode = partial(_encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
+        encode = partial(_encode_stretch, text=text, vocabulary=vocabulary)
         encoded = map_in_order(encode, stretches, workers)
         for stretch, (content, lengths) in zip(stretches, encoded, strict=True):
             writers[stretch.split].append(content, lengths)
@@ -262,10 +249,6 @@ def tokenize(
     }
 
 
-def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
-    return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
-
-
 def _cut(name: str, split: Split) -> Iterator[_Stretch]:
     # From 0 even if all reviews are empty.
     goals = np.arange(0, max(len(split.tokens), 1), _TOKENIZED_BYTES)
@@ -275,10 +258,10 @@ def _cut(name: str, split: Split) -> Iterator[_Stretch]:
 
 
 def _encode_stretch(
-    stretch: _Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
+    stretch: _Stretch, *, text: Text, vocabulary: tuple[str, bytes]
 ) -> tuple[bytes, np.ndarray]:
     """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""
-    split = _text_split(text, stretch.split, sizes)
+    split = text.map(stretch.split)
     offsets = split.offsets[stretch.first : stretch.last + 1].tolist()
     content = split.tokens[offsets[0] : offsets[-1]].tobytes()
     places = pairwise(offset - offsets[0] for offset in offsets)

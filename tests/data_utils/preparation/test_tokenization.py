@@ -13,7 +13,7 @@ from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.preparation import Preparation, check_corpus
 from data_utils.preparation.vocabulary import (
-    TrainText,
+    Text,
     VocabularyConfig,
     _pieces,
     _sample_reviews,
@@ -134,7 +134,8 @@ def test_what_stops_the_trainer_is_said_here(tmp_path):
     tokens = np.zeros(30, np.uint8)
     tokens.tofile(tmp_path / "train.bin")
     np.array([0, 30]).tofile(tmp_path / "train.offsets")
-    text, config = TrainText(tmp_path, reviews=1, bytes=30), VocabularyConfig(tokenizer="bpe")
+    text = Text(tmp_path, {"train": {"reviews": 1, "bytes": 30}})
+    config = VocabularyConfig(tokenizer="bpe")
     with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         make_tokenizer(config, text, seed=0, log_file=tmp_path)
 
