@@ -23,7 +23,6 @@ from mlstm_sentiment.reading.labels import (
     ordered_classes,
 )
 from mlstm_sentiment.reading.records import read_records
-from mlstm_sentiment.reading.source import Source
 from mlstm_sentiment.reading.tables import Record
 from mlstm_sentiment.reading.texts import KeyChooser, read_text, text_of
 
@@ -64,13 +63,6 @@ class LabelledSet:
         return self.subset(np.sort(rows))
 
 
-@dataclass(frozen=True)
-class _Rows:
-    texts: list[str]
-    labels: list[str]
-    path: Path
-
-
 def read_labelled_sets(
     paths: Sequence[Path],
     text_key: str | Sequence[str] | None = None,
@@ -90,13 +82,21 @@ def read_labelled_sets(
     is the positive one. Raises InputError if a label is missing, if there are fewer than two
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
-    sources = _sources(paths, text_key, table)
-    rows = [_read_rows(source, label_key, blank) for source in sources]
-    classes = ordered_classes(rows[0].labels, rows[0].path)
-    _warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
+    table, places = _checked_table(table, paths), list(map(str, paths))
+    rows = [_read_rows(path, text_key, label_key, blank, table) for path in paths]
+    classes = ordered_classes(rows[0][1], places[0])
+    _warn_of_classes(places, [Counter(labels) for _, labels in rows])
     log_order(classes)
-    sets = [_with_classes(part, classes) for part in rows]
-    warn_of_shared_texts(sets, list(map(str, paths)))
+    sets, indices = [], {name: index for index, name in enumerate(classes)}
+    for place, (texts, labels) in zip(places, rows, strict=True):
+        if unknown := set(labels) - set(classes):
+            raise InputError(
+                f"{place}: class {min(unknown)!r} does not occur in the training set, which has "
+                f"{', '.join(map(repr, classes))}"
+            )
+        numbers = np.array([indices[label] for label in labels], dtype=np.int64)
+        sets.append(LabelledSet(texts, numbers, classes))
+    warn_of_shared_texts(sets, places)
     return sets
 
 
@@ -119,10 +119,11 @@ def read_label_columns(
             f"label keys {', '.join(classes)}: a single column of 0 and 1 means two exclusive "
             "classes; give it as --label-key"
         )
-    sets, places, counts = list[LabelledSet](), list(map(str, paths)), list[Counter[str]]()
-    for path, source in zip(paths, _sources(paths, text_key, table), strict=True):
+    table, places = _checked_table(table, paths), list(map(str, paths))
+    sets, counts = list[LabelledSet](), list[Counter[str]]()
+    for path in paths:
         key, texts, rows = KeyChooser(text_key), list[str](), list[list[bool]]()
-        for record in _labelled_records(source):
+        for record in _labelled_records(path, table):
             texts.append(read_text(record, key, blank=False))
             rows.append([_zero_or_one(record, name) for name in classes])
         key.require(path)
@@ -130,7 +131,7 @@ def read_label_columns(
         of_each = dict(zip(classes, sets[-1].labels.sum(0).tolist(), strict=True))
         counts.append(Counter({name: count for name, count in of_each.items() if count}))
         log_set(path, texts, counts[-1], key, {})
-    _warn_of_classes(list(zip(places, counts, strict=True)))
+    _warn_of_classes(places, counts)
     warn_of_shared_texts(sets, places)
     return sets
 
@@ -165,41 +166,41 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
             )  # fmt: skip
 
 
-def _sources(
-    paths: Sequence[Path], text_key: str | Sequence[str] | None, table: TableOptions | None
-) -> list[Source]:
-    """Return where the sets are; InputError for an option that does nothing for any of them."""
+def _checked_table(table: TableOptions | None, paths: Sequence[Path]) -> TableOptions:
+    """Return the options, if given; InputError for one that does nothing for any of the sets."""
     table = table or TableOptions()
     check_used(table, [".txt" if path.is_dir() else as_input(path).kind for path in paths])
-    return [Source(path, text_key, table) for path in paths]
+    return table
 
 
-def _read_rows(source: Source, label_key: str | None, blank: bool) -> _Rows:
-    path = Path(str(source.location))
-    rows = _Rows([], [], path)
-    text = KeyChooser(source.text_key)
-    label = KeyChooser(label_key, is_label=True)
-    for record in _labelled_records(source):
-        rows.texts.append(read_text(record, text, blank=blank))
-        rows.labels.append(label_of(record, label))
+def _read_rows(
+    path: Path,
+    text_key: str | Sequence[str] | None,
+    label_key: str | None,
+    blank: bool,
+    table: TableOptions,
+) -> tuple[list[str], list[str]]:
+    text, label = KeyChooser(text_key or None), KeyChooser(label_key, is_label=True)
+    texts, labels = list[str](), list[str]()
+    for record in _labelled_records(path, table):
+        texts.append(read_text(record, text, blank=blank))
+        labels.append(label_of(record, label))
     text.require(path)
-    labels = {"label": (label.key, label.option)}
-    log_set(path, rows.texts, Counter(rows.labels), text, labels)
-    return rows
+    log_set(path, texts, Counter(labels), text, {"label": (label.key, label.option)})
+    return texts, labels
 
 
-def _labelled_records(source: Source) -> Iterator[Record]:
+def _labelled_records(path: Path, table: TableOptions) -> Iterator[Record]:
     """Yield the records of a file, or of a folder's pos/ and neg/."""
-    path = Path(str(source.location))
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
         for name in _CLASS_FOLDERS:
             for file in sorted((path / name).glob("*.txt")):
-                for record in read_records(as_input(file, source.table), strict=True, whole=True):
+                for record in read_records(as_input(file, table), strict=True, whole=True):
                     record["label"] = name
                     yield record
         return
-    yield from read_records(as_input(path, source.table), strict=True)
+    yield from read_records(as_input(path, table), strict=True)
 
 
 def _warn_of_left_out(folder: Path) -> None:
@@ -213,19 +214,16 @@ def _warn_of_left_out(folder: Path) -> None:
         log.warning(message, folder, listed(sorted(names)))
 
 
-def _warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
-    """Warn of classes that differ only in case or white space, or are absent from a later set.
-
-    sets: the place of each, and how many of its texts have each class.
-    """
+def _warn_of_classes(places: Sequence[str], counts: Sequence[Counter[str]]) -> None:
+    """Warn of classes that differ only in case or space, or are absent from a later set."""
     spellings: dict[str, set[str]] = {}
-    for name in sets[0][1]:
+    for name in counts[0]:
         spellings.setdefault(" ".join(name.split()).casefold(), set()).add(name)
     for alike in filter(lambda names: len(names) > 1, spellings.values()):
         names = ", ".join(map(repr, sorted(alike)))
-        log.warning("%s: the classes %s differ only in case or space", sets[0][0], names)
-    for place, counts in sets[1:]:
-        if absent := sorted(sets[0][1].keys() - counts.keys(), key=in_alphabet):
+        log.warning("%s: the classes %s differ only in case or space", places[0], names)
+    for place, later in zip(places[1:], counts[1:], strict=True):
+        if absent := sorted(counts[0].keys() - later.keys(), key=in_alphabet):
             log.warning("%s: has no text of %s", place, ", ".join(map(repr, absent[:SHOWN])))
 
 
@@ -244,15 +242,3 @@ def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet
     names = (f"not {positive}", positive)
     place = classes.index(positive)
     return [LabelledSet(s.texts, (s.labels == place).astype(np.int64), names) for s in sets]
-
-
-def _with_classes(rows: _Rows, classes: tuple[str, ...]) -> LabelledSet:
-    unknown = set(rows.labels) - set(classes)
-    if unknown:
-        raise InputError(
-            f"{rows.path}: class {sorted(unknown)[0]!r} does not occur in the training set, "
-            f"which has {', '.join(map(repr, classes))}"
-        )
-    places = {name: place for place, name in enumerate(classes)}
-    labels = np.array([places[label] for label in rows.labels], dtype=np.int64)
-    return LabelledSet(rows.texts, labels, classes)
