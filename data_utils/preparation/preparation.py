@@ -44,7 +44,7 @@ from mlstm_sentiment.files.writer import (
 )
 from mlstm_sentiment.reading.inputs import Input, TableOptions
 from mlstm_sentiment.reading.tables import TableReport
-from mlstm_sentiment.reading.texts import KeyChooser, describe_table
+from mlstm_sentiment.reading.texts import KeyChooser, ReadingReport, describe_table
 from mlstm_sentiment.text.profiles import text_profile
 from mlstm_sentiment.text.tokenizer import BYTES, Tokenizer
 
@@ -62,7 +62,7 @@ from ..corpus import (
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
-from .runs import Run, encode, find_repeats, from_stored, holds_reviews, merge, total_report
+from .runs import Run, encode, find_repeats, from_stored, holds_reviews, merge
 from .vocabulary import Text, VocabularyConfig, make_tokenizer, tokenize
 
 _COMPARED = 4_000_000  # reviews whose digests are compared at a time, to find duplicates
@@ -103,13 +103,8 @@ class Preparation(VocabularyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        finite = math.isfinite(sum(self.split))
-        if (
-            len(self.split) != len(SPLITS)
-            or not finite
-            or min(self.split) < 0
-            or self.split[0] <= 0
-        ):
+        is_right = len(self.split) == len(SPLITS) and math.isfinite(sum(self.split))
+        if not is_right or min(self.split) < 0 or self.split[0] <= 0:
             raise InputError(
                 f"--split {','.join(f'{part:g}' for part in self.split)}: expected three parts for "
                 "train, valid and test, none negative, the first above zero, as in 1000,1,1"
@@ -259,7 +254,18 @@ def _prepare(
         else:
             remove_folder(partial)
         raise
-    meta = _describe(sources, preparation, tokenizer, sizes, reading)
+    meta = {
+        "format_version": BYTES_VERSION if tokenizer is BYTES else FORMAT_VERSION,
+        **tokenizer.describe(),
+        "text_profile": preparation.text_profile,
+        "seed": preparation.seed,
+        "shuffled": not preparation.keep_order,
+        "deduplicated": preparation.deduplicate,
+        "split": list(preparation.split),
+        "splits": sizes,
+        "sources": [source.name for source in sources],
+        "reading": reading,
+    }
     with open_work(partial / _REQUEST_FILE, "w") as file:
         file.write(request)
     write_json(partial / META_FILE, meta, None)
@@ -273,7 +279,8 @@ def _sort(
     seed = None if preparation.keep_order else preparation.seed
     runs = encode(sources, blocks, preparation.request(), seed, workers)
     _check_keys(sources, runs, preparation.request().text_keys)
-    report = total_report(runs)
+    reports = (from_stored(ReadingReport, run.report["reading"]) for run in runs)
+    report = sum(reports, ReadingReport())
     log.info(report.summary())
     reviews, duplicates, repeats = sum(run.report["reviews"] for run in runs), 0, None
     if preparation.deduplicate:
@@ -353,24 +360,3 @@ def _split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
             counts[index] += 1
             counts[int(np.argmax(counts))] -= 1
     return counts
-
-
-def _describe(
-    inputs: Sequence[Input],
-    preparation: Preparation,
-    tokenizer: Tokenizer,
-    sizes: dict[str, Any],
-    reading: dict[str, int],
-) -> dict[str, Any]:
-    return {
-        "format_version": BYTES_VERSION if tokenizer is BYTES else FORMAT_VERSION,
-        **tokenizer.describe(),
-        "text_profile": preparation.text_profile,
-        "seed": preparation.seed,
-        "shuffled": not preparation.keep_order,
-        "deduplicated": preparation.deduplicate,
-        "split": list(preparation.split),
-        "splits": sizes,
-        "sources": [source.name for source in inputs],
-        "reading": reading,
-    }

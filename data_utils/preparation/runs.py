@@ -24,7 +24,6 @@ from mlstm_sentiment.files.storage import flush_folder, read_json
 from mlstm_sentiment.files.writer import open_work, remove_work, write_json
 from mlstm_sentiment.reading.inputs import Input
 from mlstm_sentiment.reading.progress import ProgressBar
-from mlstm_sentiment.reading.texts import ReadingReport
 
 from ..corpus import SPLITS, offsets_file, tokens_file
 from .blocks import Block, Request, Reviews, cut, read_block, row_ids
@@ -178,11 +177,6 @@ def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
 
 def holds_reviews(folder: Path) -> bool:
     return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
-
-
-def total_report(runs: Sequence[Run]) -> ReadingReport:
-    reports = (from_stored(ReadingReport, run.report["reading"]) for run in runs)
-    return sum(reports, ReadingReport())
 
 
 def from_stored(kind: type[Kind], stored: dict[str, Any]) -> Kind:
