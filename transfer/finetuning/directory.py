@@ -151,16 +151,13 @@ class FinetuningCheckpoints(CheckpointStore):
         if step:
             folder = step_folder(self.folder, step)
             with advice_if_damaged(folder, f"remove {folder} to begin again"):
-                self._restore(tuner, folder, step)
+                check_unchanged(folder)
+                content, path = self.describe(folder)
+                tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
+                if not tuner.config.freeze:
+                    restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
+                restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
+                restore_optimizers([tuner.optimizer], folder / optimizer_file())
         keep_rows(self.directory.metrics, step - tuner.progress.lacks_evaluation)
         tuner.history = read_rows(self.directory.metrics)
         return step > 0
-
-    def _restore(self, tuner: Finetuner, folder: Path, step: int) -> None:
-        check_unchanged(folder)
-        content, path = self.describe(folder)
-        tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
-        if not tuner.config.freeze:
-            restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
-        restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
-        restore_optimizers([tuner.optimizer], folder / optimizer_file())

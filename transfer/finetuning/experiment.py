@@ -86,11 +86,9 @@ def make_finetuner(
     model = loaded.model.to(device)
     sizes = model.config.hidden_size, len(task.classes)
     heads = build_heads(config, *sizes, config.seed).to(device)
-    frozen: dict[str, np.ndarray] = {}
-    if config.freeze:
-        moved = replace(loaded, model=model)
-        for name, texts in (("train", task.train), ("val", task.val)):
-            frozen[name] = cache.features(moved, texts, name)
+    moved, texts = replace(loaded, model=model), {"train": task.train, "val": task.val}
+    fixed = texts if config.freeze else {}
+    frozen = {name: cache.features(moved, each, name) for name, each in fixed.items()}
     return Finetuner(model, heads, task, config, frozen)
 
 

@@ -53,7 +53,13 @@ def check_learnable(train: LabelledSet) -> None:
     """Refuse a class that every training text has, or that none has."""
     if not train.is_multilabel:
         check_classes(train.labels)
-        return _check_present(train)
+        for label, name in enumerate(train.classes):
+            if label not in train.labels:  # all of them were held out
+                raise InputError(
+                    f"class {name!r}: none of the {len(train.labels)} texts to learn from has it; "
+                    "give --val, or another --seed or --val-share"
+                )
+        return
     counts = train.labels.sum(0)
     for name, count in zip(train.classes, counts, strict=True):
         if count in (0, len(train.labels)):
@@ -61,16 +67,6 @@ def check_learnable(train: LabelledSet) -> None:
             raise InputError(
                 f"class {name!r}: {number} of the {len(train.labels)} training texts has it, "
                 "so it cannot be learned; leave it out"
-            )
-
-
-def _check_present(train: LabelledSet) -> None:
-    """Refuse a class whose texts were all held out, since it could not be learned."""
-    for label, name in enumerate(train.classes):
-        if label not in train.labels:
-            raise InputError(
-                f"class {name!r}: none of the {len(train.labels)} texts to learn from has it; give "
-                "--val, or another --seed or --val-share"
             )
 
 

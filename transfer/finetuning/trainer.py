@@ -65,7 +65,10 @@ class Finetuner:
         self.model, self.heads, self.frozen = model.eval(), heads, frozen
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
-        learning = [] if config.freeze else _learning_parameters(model)
+        learning: list[nn.Parameter] = []
+        if not config.freeze:  # from the top down
+            modules = [*reversed(model.layers), model.embedding]
+            learning = [parameter for module in modules for parameter in module.parameters()]
         model.requires_grad_(False)
         for parameter in learning:
             parameter.requires_grad_(True)
@@ -201,12 +204,15 @@ class Finetuner:
             features = self.frozen["val"]
         else:
             features = features_of(self.model, "val", self.task.val, self.is_time_up)
-        tuned = self.tuned()
+        tuned, labels = self.tuned(), self.task.val_labels
         probabilities = tuned.probabilities(features)
-        thresholds = self._thresholds(tuned, probabilities)
-        tuned = self.tuned(thresholds)
+        if tuned.several_labels:
+            columns = zip(probabilities.T, labels.T, strict=True)
+            tuned = self.tuned(tuple(choose_threshold(*column, "f1") for column in columns))
+        elif tuned.is_binary:
+            tuned = self.tuned((choose_threshold(probabilities, labels),))
         choices = tuned.choose(probabilities)
-        return tuned, metrics_of(self.task.val_labels, choices, len(self.task.classes))
+        return tuned, metrics_of(labels, choices, len(self.task.classes))
 
     def tuned(self, thresholds: tuple[float, ...] = (), features: Tensor | None = None) -> Head:
         """Return the heads as they are now; not yet of a model on the disk.
@@ -219,13 +225,6 @@ class Finetuner:
             heads.restandardize_by(features)
         exclusive = not self.task.is_multilabel
         return heads.as_head(self.task.classes, exclusive=exclusive, thresholds=thresholds)
-
-    def _thresholds(self, tuned: Head, probabilities: np.ndarray) -> tuple[float, ...]:
-        labels = self.task.val_labels
-        if tuned.several_labels:
-            columns = zip(probabilities.T, labels.T, strict=True)
-            return tuple(choose_threshold(column, truth, "f1") for column, truth in columns)
-        return (choose_threshold(probabilities, labels),) if tuned.is_binary else ()
 
 
 @contextmanager
@@ -272,9 +271,3 @@ def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
         return F.cross_entropy(logits.reshape(B * K, C), labels.repeat_interleave(K))
     truth = labels.to(logits.dtype).unsqueeze(1).expand(-1, K, -1)
     return F.binary_cross_entropy_with_logits(logits, truth)
-
-
-def _learning_parameters(model: LanguageModel) -> list[nn.Parameter]:
-    """Return what learns under the heads, from the top down."""
-    layers = [parameter for layer in reversed(model.layers) for parameter in layer.parameters()]
-    return [*layers, *model.embedding.parameters()]
