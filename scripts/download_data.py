@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 import command
 
-from data_utils.download.downloads import download_dataset
-from data_utils.published_sets.registry import find_dataset
+from data_utils.published_sets.registry import download_dataset, find_dataset
 from mlstm_sentiment.bounds import Argument
 
 

@@ -8,9 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from data_utils.download import downloads
-from data_utils.download.downloads import Dataset, RemoteFile, download_dataset
-from data_utils.published_sets.registry import AMAZON, DATASETS, find_dataset
+from data_utils.published_sets import registry
+from data_utils.published_sets.registry import (
+    AMAZON,
+    DATASETS,
+    Dataset,
+    RemoteFile,
+    download_dataset,
+    find_dataset,
+)
 from mlstm_sentiment.errors import InputError
 from tests.data_utils.web_server import served
 from tests.house.sources import SOURCES, imports_of
@@ -28,7 +34,7 @@ def no_proxy(monkeypatch):
 
 def download(site, folder, sha256=SHA256):
     file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
-    dataset = Dataset("https://example.org/page", "free", (file,))
+    dataset = Dataset("reviews", "https://example.org/page", "free", (file,))
     return download_dataset(dataset, folder)
 
 
@@ -83,7 +89,7 @@ def test_a_server_that_does_not_send_the_file_is_reported(tmp_path, server, mess
 
 
 def test_a_silent_server_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(downloads, "_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(registry, "_TIMEOUT_SECONDS", 0.2)
     with (
         served(CONTENT, cuts=[100_000], stalls=True) as site,
         pytest.raises(InputError, match="timed out"),
@@ -165,5 +171,5 @@ def test_nothing_else_talks_to_a_server():
     assert users == {
         "mlstm_sentiment/server/application.py",  # answers on this machine
         "mlstm_sentiment/reading/inputs.py",  # names the path of a file:// address
-        "data_utils/download/downloads.py",
+        "data_utils/published_sets/registry.py",
     }

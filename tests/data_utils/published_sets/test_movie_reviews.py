@@ -6,8 +6,8 @@ import tarfile
 
 import pytest
 
-from data_utils.download import movie_reviews
-from data_utils.download.movie_reviews import MAX_REVIEW_BYTES, convert_movie_reviews
+from data_utils.published_sets import movie_reviews
+from data_utils.published_sets.movie_reviews import MAX_REVIEW_BYTES, convert_movie_reviews
 from mlstm_sentiment.errors import InputError
 from tests.support.folders import contents
 

@@ -1,1 +1,0 @@
-"""Published data sets, downloaded and checked."""
