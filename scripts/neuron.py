@@ -53,12 +53,13 @@ def main() -> None:
 def _print_study(results: dict[str, Any]) -> None:
     from mlstm_sentiment.text.glyphs import visible
     from transfer.intervals import accuracy_table
-    from transfer.neuron.report import accuracies_of, moving_words, verdict
+    from transfer.neuron.report import accuracies_of, verdict
 
     command.say(verdict(results))
     print("", *accuracy_table(accuracies_of(results)), "", sep="\n")
-    for side, words in moving_words(results):
-        print(f"words that {side} it most: {visible(', '.join(words)) or 'none'}")
+    for side, rows in results["extremes"]["words"].items():
+        words = ", ".join(row["word"] for row in rows[:5])
+        print(f"words that {side} it most: {visible(words) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -40,8 +40,8 @@ from .plots import FIGURES, PICTURES, write_figures
 from .regression import (
     SPLITS,
     Transfer,
+    accuracy_on,
     check_classes,
-    describe_neuron,
     describe_transfer,
     fit_regression,
     with_interval,
@@ -90,14 +90,17 @@ def run_transfer(
         transfer = Transfer.fitted(cache.examples(loaded, sets))
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
-        right = transfer.regression.correct(transfer.examples[2])
+        neuron, right = transfer.neuron, transfer.regression.correct(transfer.examples[2])
         classifier, threshold = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
         results = {
             **describe_transfer(transfer),
             "neuron": {
                 "index": classifier.neuron,
                 "pooling": classifier.own_unit.pooling,
-                **describe_neuron(transfer),
+                "polarity": neuron.polarity,
+                "weight": float(transfer.regression.positive_weights()[neuron.index]),
+                "val_accuracy": neuron.regression.val_accuracy,
+                **accuracy_on("test", neuron.regression, neuron.column(transfer.examples[2])),
             },
             **({"threshold": threshold} if threshold else {}),
             "pooling": list(pooling),

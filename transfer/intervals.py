@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, t
 
-from .regression import CONFIDENCE, accuracy_interval
+from .regression import CONFIDENCE, accuracy_interval, with_interval
 
 BAND = (10, 90)  # percentiles of the draws
 
@@ -23,8 +23,7 @@ def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
     values = np.array(accuracies)
     mean = float(values.mean())
     return {
-        "test_accuracy": mean,
-        "test_interval": accuracy_interval(mean, tested),
+        **with_interval("test", mean, tested),
         "draw_interval": draw_interval(accuracies, tested),
         "mean_interval": mean_interval(values) if len(values) > 1 else None,
         "band": np.percentile(values, BAND).tolist(),

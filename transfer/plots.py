@@ -147,9 +147,10 @@ def draw_histogram(
 
 
 @mpl.rc_context(STYLE)
-def draw_ranking(ranking: dict[str, Any], unit: int) -> Figure:
+def draw_ranking(study: dict[str, Any]) -> Figure:
     """Draw every unit by its weight and by its accuracy alone, with the studied one highlighted."""
     figure, axes = _axes("Every unit, by itself and among all", SMALL)
+    unit, ranking = study["neuron"]["index"], study["ranking"]
     weights, accuracies = ranking["weight"], ranking["train_accuracy"]
     place = weights[unit], accuracies[unit]
     axes.scatter(weights, accuracies, s=6, color=GREY, alpha=0.6, linewidths=0)
@@ -159,30 +160,22 @@ def draw_ranking(ranking: dict[str, Any], unit: int) -> Figure:
     return figure
 
 
-def draw_by_units(by_units: dict[str, Any], baselines: dict[str, Any]) -> Figure:
+def draw_by_units(study: dict[str, Any]) -> Figure:
     """Draw accuracy by the number of units kept, with 95 % intervals."""
+    title, by_units, baselines = "How many units it takes", study["by_units"], study["baselines"]
     counts = [row["kept"] for row in by_units["weight"]]
     xlabel = "units kept\nshaded: 95 % interval for other test texts"
-    return _draw_curves(
-        "How many units it takes", ORDERS, counts, by_units, "test_interval", baselines, xlabel
-    )
+    return _draw_curves(title, ORDERS, counts, by_units, "test_interval", baselines, xlabel)
 
 
-def draw_by_labels(
-    by_labels: dict[str, Any], baselines: dict[str, Any], *, finetuned: bool
-) -> Figure:
-    """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw.
-
-    finetuned: whether the features were trained on labels; the figure then says so.
-    """
+def draw_by_labels(study: dict[str, Any]) -> Figure:
+    """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw."""
+    title, majority = "How many labels it takes", {"majority": study["baselines"]["majority"]}
+    counts, curves = study["by_labels"]["counts"], study["by_labels"]["curves"]
     xlabel = "labelled training texts\nshaded: 95 % interval of one draw, other test texts"
-    if finetuned:
+    if "finetuned_from" in study["model"]["provenance"]:
         xlabel += "\nthe features were fine-tuned on labels before, not counted here"
-    counts, curves = by_labels["counts"], by_labels["curves"]
-    majority = {"majority": baselines["majority"]}
-    return _draw_curves(
-        "How many labels it takes", CURVES, counts, curves, "draw_interval", majority, xlabel
-    )
+    return _draw_curves(title, CURVES, counts, curves, "draw_interval", majority, xlabel)
 
 
 @mpl.rc_context(STYLE)

@@ -212,17 +212,6 @@ def describe_transfer(transfer: Transfer) -> dict[str, Any]:
     }
 
 
-def describe_neuron(transfer: Transfer) -> dict[str, Any]:
-    """Return the regression on one unit alone and its accuracy on test."""
-    neuron = transfer.neuron
-    return {
-        "polarity": neuron.polarity,
-        "weight": float(transfer.regression.positive_weights()[neuron.index]),
-        "val_accuracy": neuron.regression.val_accuracy,
-        **accuracy_on("test", neuron.regression, neuron.column(transfer.examples[2])),
-    }
-
-
 def l1_path(features: np.ndarray, positive: np.ndarray, grid: Iterable[float]) -> list[Solution]:
     """Fit the regression between two classes for increasing C, each from the one before.
 

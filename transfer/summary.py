@@ -8,9 +8,9 @@ FEW_CHARACTERS = 100e6  # below, none of our models has had a unit that stands o
 Accuracy = Mapping[str, Any]
 
 
-def percent(row: Accuracy, key: str = "test_accuracy") -> str:
-    """Return a fraction of a row of results as in "76.8 %"."""
-    return f"{100 * row[key]:.1f} %"
+def percent(row: Accuracy) -> str:
+    """Return the test accuracy of a row of results as in "76.8 %"."""
+    return f"{100 * row['test_accuracy']:.1f} %"
 
 
 def is_above(row: Accuracy, other: Accuracy) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 from mlstm_sentiment.reading.progress import ProgressBar
 
 from ..intervals import paired_difference
-from ..regression import Examples, Regression, accuracy_interval, fit_regression
+from ..regression import Examples, Regression, accuracy_on, fit_regression
 
 
 def round_counts(most: int, first: int = 1) -> list[int]:
@@ -43,14 +43,12 @@ def accuracy_by_units(
 
 def describe_fit(regression: Regression, test: Examples) -> dict[str, Any]:
     """Return what was chosen for a regression, and its accuracies on val and test."""
-    accuracy = regression.accuracy(test)
     return {
         "c": regression.c,
         "converged": regression.converged,
         "nonzero": int((regression.importance() != 0).sum()),
         "val_accuracy": regression.val_accuracy,
-        "test_accuracy": accuracy,
-        "test_interval": accuracy_interval(accuracy, len(test.labels)),
+        **accuracy_on("test", regression, test),
     }
 
 

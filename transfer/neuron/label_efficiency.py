@@ -38,7 +38,8 @@ def label_efficiency(
     train; the labels fit its intercept. `found_unit` is the one that these labels alone would
     choose.
     """
-    on_all_labels = fit_regression(examples[0].units([unit]), examples[1].units([unit]))
+    train, val, test = examples
+    on_all_labels = fit_regression(train.units([unit]), val.units([unit]))
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
@@ -47,9 +48,16 @@ def label_efficiency(
             drawn = orders if count < whole else orders[:1]  # with all labels there is one draw
             points = []
             for rows in (order[:count] for order in drawn):
-                refit = refit_intercept(on_all_labels, examples[0].subset(rows).units([unit]))
-                by_unit = {"known_unit": refit.accuracy(examples[2].units([unit]))}
-                points.append({**by_unit, **_accuracies(sets, examples, rows)})
+                few = train.subset(rows)
+                refit = refit_intercept(on_all_labels, few.units([unit]))
+                regression = fit_regression(few, val)
+                found = find_neuron(regression, few, val)
+                points.append({
+                    "known_unit": refit.accuracy(test.units([unit])),
+                    "all_units": regression.accuracy(test),
+                    "found_unit": found.regression.accuracy(found.column(test)),
+                    "tfidf": tfidf_accuracy(sets[0].subset(rows), *sets[1:]),
+                })  # fmt: skip
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
                 curves.setdefault(name, []).append(row)
@@ -91,18 +99,3 @@ def refit_intercept(regression: Regression, examples: Examples) -> Regression:
         lambda b: expit(scores + b).mean() - fraction, -far - scores.max(), far - scores.min()
     )
     return replace(regression, intercept=float(intercept))
-
-
-def _accuracies(
-    sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray
-) -> dict[str, float]:
-    _, val, test = examples
-    train = examples[0].subset(rows)
-    regression = fit_regression(train, val)
-    neuron = find_neuron(regression, train, val)
-    few = sets[0].subset(rows)
-    return {
-        "all_units": regression.accuracy(test),
-        "found_unit": neuron.regression.accuracy(neuron.column(test)),
-        "tfidf": tfidf_accuracy(few, sets[1], sets[2]),
-    }

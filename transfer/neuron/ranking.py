@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..intervals import wald
-from ..regression import Examples, Regression, accuracy_interval
+from ..regression import Examples, Regression, accuracy_interval, with_interval
 from ..unit_auc import blocks_of, per_feature_auc
 
 
@@ -140,8 +140,7 @@ def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) ->
         "cut": float(cut.values[0]),
         "train_accuracy": float(ranking.accuracies[unit]),
         "val_accuracy": val_accuracy,
-        "test_accuracy": test_accuracy,
-        "test_interval": accuracy_interval(test_accuracy, len(test.labels)),
+        **with_interval("test", test_accuracy, len(test.labels)),
         "train_area": float(ranking.areas[unit]),
         "test_area": float(per_feature_auc(alone[1].features, test.labels == 1)[0]),
         "test_area_interval": area_interval(test.features[:, unit], test.labels),

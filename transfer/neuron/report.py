@@ -45,17 +45,13 @@ FIGURES: dict[str, Callable[[Results], Figure]] = {
         results["histogram"],
         results["neuron"]["index"],
         SMALL,
-        state=layer_of(_cell(results)).feature,
+        state=_layer(results).feature,
         polarity=results["neuron"]["polarity"],
         cut=results["neuron"]["cut"],
     ),
-    "ranking": lambda results: draw_ranking(results["ranking"], results["neuron"]["index"]),
-    "by_units": lambda results: draw_by_units(results["by_units"], results["baselines"]),
-    "by_labels": lambda results: draw_by_labels(
-        results["by_labels"],
-        results["baselines"],
-        finetuned="finetuned_from" in results["model"]["provenance"],
-    ),
+    "ranking": draw_ranking,
+    "by_units": draw_by_units,
+    "by_labels": draw_by_labels,
 }
 
 
@@ -69,7 +65,7 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
         (f"unit {unit} alone, regression", results["alone"]),
         (f"all units but {unit}", results["without"]["refitted"]),
         ("TF-IDF, words and pairs", baselines["tfidf"]),
-        (f"untrained {layer_of(_cell(results)).title}, mean of {draws}", baselines["untrained"]),
+        (f"untrained {_layer(results).title}, mean of {draws}", baselines["untrained"]),
         ("majority class", baselines["majority"]),
     ]
 
@@ -131,11 +127,5 @@ def _above_half(row: dict[str, Any]) -> tuple[float, float]:
     return (low, high) if row["train_area"] >= 0.5 else (1 - high, 1 - low)
 
 
-def moving_words(results: Results) -> list[tuple[str, list[str]]]:
-    """Return the words that raise and lower the unit most, as ("raise" or "lower", words)."""
-    words = results["extremes"]["words"]
-    return [(side, [row["word"] for row in words[side][:5]]) for side in ("raise", "lower")]
-
-
-def _cell(results: Results) -> str:
-    return str(results["model"]["architecture"].get("cell", "mlstm"))
+def _layer(results: Results) -> Any:
+    return layer_of(results["model"]["architecture"].get("cell", "mlstm"))

@@ -126,9 +126,7 @@ def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
         for jump in sorted(jumps, key=lambda jump: -sign * jump.change):
             if sign * jump.change > 0:
                 chosen.setdefault(jump.row, jump)
-            if len(chosen) == SHOWN:
-                break
-        largest[kind] = list(chosen.values())
+        largest[kind] = list(chosen.values())[:SHOWN]
     return largest
 
 
