@@ -121,16 +121,13 @@ def _print_tables(results: dict[str, Any]) -> None:
     for metric in _METRICS:
         if metric in results[names[0]]:
             cells = (f"{results[name][metric]:>14.4f}" for name in names)
-            print(f"{metric:<18}" + "".join(cells) + _interval_of(results[names[-1]], metric))
+            low, high = results[names[-1]].get(f"{metric}_interval", (None, None))
+            interval = "" if low is None else f"   {low:.4f} to {high:.4f}"
+            print(f"{metric:<18}" + "".join(cells) + interval)
     print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *_PER_CLASS)))
     for name, row in results[names[-1]]["per_class"].items():
         cells = (f"{row[key]:>11.3f}" for key in _PER_CLASS)
         command.say(f"{name:<18}{row['positives']:>11}" + "".join(cells))
-
-
-def _interval_of(scores: dict[str, Any], metric: str) -> str:
-    interval = scores.get(f"{metric}_interval")
-    return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"
 
 
 if __name__ == "__main__":

@@ -47,25 +47,17 @@ def main() -> None:
             raise InputError("--check takes neither input files nor --output; leave them out")
         others = [item.name for item in fields(options) if item.name != "check"]
         command.check_unset(options, others, "is for preparing a corpus, not for --check")
-        check(options.check)
+        for name, size in check_corpus(options.check).items():
+            print(f"{_size_line(name, size)}  as prepared")
     elif options.output is None or not options.inputs:
         raise InputError("give input files and --output FOLDER, or only --check FOLDER")
     else:
-        prepare(options, options.output)
-
-
-def prepare(options: Options, output: Path) -> None:
-    started = perf_counter()
-    workers = options.workers or usable_cores()
-    meta = prepare_corpus(options.inputs, output, options, workers)
-    for name, size in meta["splits"].items():
-        print(_size_line(name, size))
-    command.say(f"{output}: {perf_counter() - started:.1f} s")
-
-
-def check(folder: Path) -> None:
-    for name, size in check_corpus(folder).items():
-        print(f"{_size_line(name, size)}  as prepared")
+        started = perf_counter()
+        workers = options.workers or usable_cores()
+        meta = prepare_corpus(options.inputs, options.output, options, workers)
+        for name, size in meta["splits"].items():
+            print(_size_line(name, size))
+        command.say(f"{options.output}: {perf_counter() - started:.1f} s")
 
 
 def _size_line(name: str, size: Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ python scripts/synthesize_reviews.py --output data/synthetic
 
 import csv
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +27,11 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     files = {options.output / f"{split}.csv": reviews_of(split) for split in LABELLED_REVIEWS}
-    _check_free(options.output, files)
+    if options.output.is_file():
+        raise InputError(f"--output {options.output}: is a file; name a folder")
+    for path, content in files.items():
+        if path.exists() and path.read_bytes() != content:
+            raise InputError(f"{path}: exists already; remove it, or name another --output")
     options.output.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         if not path.exists():
@@ -45,15 +48,6 @@ def reviews_of(split: str) -> bytes:
     for review in synthetic_reviews(LABELLED_REVIEWS[split], LABELLED_SEEDS[split]):
         writer.writerow((review.label, review.text))
     return table.getvalue().encode()
-
-
-def _check_free(folder: Path, files: Mapping[Path, bytes]) -> None:
-    """Raise InputError if the files cannot be made there, or would replace files that differ."""
-    if folder.is_file():
-        raise InputError(f"--output {folder}: is a file; name a folder")
-    for path, content in files.items():
-        if path.exists() and path.read_bytes() != content:
-            raise InputError(f"{path}: exists already; remove it, or name another --output")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,10 @@ def _read_fully(file: IO[bytes], size: int) -> bytes:
 def read_block(block: Block, request: Request) -> Iterator[Reviews]:
     """Encode a block, in parts of about a block's size if it is a whole input."""
     if block.lines is None and block.span is None:
-        yield from _encode_records(block, request)
+        records = read_records(block.source, strict=request.strict, whole=request.documents)
+        yield _encode_part(records, request, block.keys)  # also if there are no records
+        for first in records:
+            yield _encode_part(chain([first], records), request, block.keys)
         return
     try:
         reviews = _encode_lines(block, request, block.first_line)
@@ -263,14 +266,6 @@ def _json_loads() -> Any:
     except ImportError:
         return _never
     return loads
-
-
-def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
-    """Encode all records of an input, in parts, of which there is at least one."""
-    records = read_records(block.source, strict=request.strict, whole=request.documents)
-    yield _encode_part(records, request, block.keys)
-    for first in records:
-        yield _encode_part(chain([first], records), request, block.keys)
 
 
 def _encode_part(records: Iterable[Record], request: Request, keys: tuple[str, ...]) -> Reviews:
