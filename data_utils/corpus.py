@@ -194,7 +194,11 @@ def load_corpus(folder: Path | None) -> Corpus:
 
 def embedded_corpus() -> Corpus:
     """Make the corpus that a run without `data.corpus` reads; its bytes are always the same."""
-    splits = {name: _split(name) for name in SPLITS}
+    from .synthetic import synthetic_reviews  # only for runs without a corpus
+
+    reviews = {name: synthetic_reviews(REVIEWS[name], SEEDS[name]) for name in SPLITS}
+    profile = text_profile("openai")
+    splits = {name: encode_split((r.text for r in reviews[name]), profile) for name in SPLITS}
     sizes = {
         name: {
             "reviews": split.reviews,
@@ -205,10 +209,3 @@ def embedded_corpus() -> Corpus:
     }
     meta = {"format_version": BYTES_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
     return Corpus(splits, {**meta, "splits": sizes, "sources": EMBEDDED})
-
-
-def _split(name: str) -> Split:
-    from .synthetic import synthetic_reviews  # only for runs without a corpus
-
-    reviews = synthetic_reviews(REVIEWS[name], SEEDS[name])
-    return encode_split((review.text for review in reviews), text_profile("openai"))

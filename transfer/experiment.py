@@ -79,7 +79,11 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
-        _refuse_other_classifier(output)
+        other = classifier_in(output)
+        if other and "c" not in read_description(other / CONFIG_FILE).get("origin", {}):
+            raise InputError(  # such as tuned heads
+                f"{other}: is not a classifier of transfer.py; name another folder with --output"
+            )
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
         for name in (RESULTS, FIGURES):
             check_output(output / name, "a transfer")
@@ -120,17 +124,6 @@ def only_writer_of(output: Path) -> Iterator[None]:
     output.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output / LOCK_FILE, busy):
         yield
-
-
-def _refuse_other_classifier(output: Path) -> None:
-    """Raise InputError if a folder holds a classifier of another kind, such as tuned heads."""
-    folder = classifier_in(output)
-    if folder is None:
-        return
-    if "c" not in read_description(folder / CONFIG_FILE).get("origin", {}):
-        raise InputError(
-            f"{folder}: is not a classifier of transfer.py; name another folder with --output"
-        )
 
 
 def describe_task(

@@ -6,7 +6,7 @@ is the same for any number of processes.
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import IO, Any
 
@@ -93,8 +93,7 @@ def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
             yield Block(input_number, index, source, span=(start, end), keys=keys)
     else:
         with source.open() as file:
-            for block in _cut_stream(input_number, source, file, request.block_bytes):
-                yield replace(block, keys=keys)
+            yield from _cut_stream(input_number, source, file, request.block_bytes, keys)
 
 
 def _is_cut_by_lines(source: Input, request: Request) -> bool:
@@ -107,10 +106,10 @@ def _is_cut_by_lines(source: Input, request: Request) -> bool:
 
 
 def _cut_stream(
-    input_number: int, source: Input, file: IO[bytes], block_bytes: int
+    input_number: int, source: Input, file: IO[bytes], block_bytes: int, keys: tuple[str, ...]
 ) -> Iterator[Block]:
     index, line, rest = 0, 1, b""
-    while piece := _read_fully(file, block_bytes):
+    while piece := file.read(block_bytes):  # all of them: what is no plain file is buffered
         end = piece.rfind(b"\n") + 1
         if end == 0:  # a line longer than a block
             rest += piece
@@ -118,19 +117,10 @@ def _cut_stream(
                 break  # the block's reader reports where
             continue
         lines, rest = rest + piece[:end], piece[end:]
-        yield Block(input_number, index, source, lines=lines, first_line=line)
+        yield Block(input_number, index, source, lines, first_line=line, keys=keys)
         index, line = index + 1, line + lines.count(b"\n")
     if rest:
-        yield Block(input_number, index, source, lines=rest, first_line=line)
-
-
-def _read_fully(file: IO[bytes], size: int) -> bytes:
-    """Return `size` bytes unless the stream ends: decompressors return fewer at a time."""
-    parts: list[bytes] = []
-    while size > 0 and (part := file.read(min(size, _READ_BYTES))):
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
+        yield Block(input_number, index, source, rest, first_line=line, keys=keys)
 
 
 def read_block(block: Block, request: Request) -> Iterator[Reviews]:

@@ -76,9 +76,25 @@ class VocabularyConfig:
 
     @property
     def borrowed(self) -> Tokenizer | None:
-        """The tokenizer of the folder that was named, if one was."""
-        named = not (self.is_bytes or self.is_trained)
-        return _borrowed_tokenizer(self.tokenizer) if named else None
+        """The tokenizer of the corpus, model or run that was named; None if none was.
+
+        Raises InputError if it has none.
+        """
+        if self.is_bytes or self.is_trained:
+            return None
+        model = local_model(self.tokenizer)
+        for path in (Path(self.tokenizer, META_FILE), model / CONFIG_FILE if model else None):
+            if path is not None and path.is_file():
+                tokenizer = load_tokenizer(path.parent, read_json(path), path)
+                if tokenizer.kind == BYTES.kind:
+                    raise InputError(
+                        f"--tokenizer {self.tokenizer}: its tokens are bytes; use --tokenizer bytes"
+                    )
+                return tokenizer
+        raise InputError(
+            f"--tokenizer {self.tokenizer}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the "
+            "folder of a corpus or a model, nor a shipped model"
+        )
 
 
 class Text(NamedTuple):
@@ -109,23 +125,6 @@ def make_tokenizer(config: VocabularyConfig, text: Text, seed: int, log_file: Pa
         f"{len(reviews):,}",
     )
     return SubwordTokenizer(config.tokenizer, _train_in_process(config, text, reviews, log_file))
-
-
-def _borrowed_tokenizer(name_or_folder: str) -> Tokenizer:
-    """Return the tokenizer of a corpus, a model or a run; InputError if there is none."""
-    model = local_model(name_or_folder)
-    for path in (Path(name_or_folder, META_FILE), model / CONFIG_FILE if model else None):
-        if path is not None and path.is_file():
-            tokenizer = load_tokenizer(path.parent, read_json(path), path)
-            if tokenizer.kind == BYTES.kind:
-                raise InputError(
-                    f"--tokenizer {name_or_folder}: its tokens are bytes; use --tokenizer bytes"
-                )
-            return tokenizer
-    raise InputError(
-        f"--tokenizer {name_or_folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder "
-        "of a corpus or a model, nor a shipped model"
-    )
 
 
 def _sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
