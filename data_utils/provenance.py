@@ -23,20 +23,27 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 def describe_origin() -> dict[str, Any]:
     """Return what another person needs to judge or repeat a result."""
-    command = f"{_program()} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip()
+    import torch
+
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    program = f"-m {spec.name}" if spec else _without_folders(sys.argv[0])
+    command = f"{program} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip()
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "git_revision": git_revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "versions": {name: _installed_version(name) for name in _PACKAGES},
-        "hardware": _describe_hardware(),
+        "hardware": {
+            "machine": platform.machine(),
+            "cores": usable_cores(),
+            "processor": processor_name(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+            "bf16_instructions": [name for name in _BF16_INSTRUCTIONS if has_instructions(name)],
+            "gpus": gpus,
+        },
         "command": command.encode(errors="replace").decode(),  # names may not be UTF-8
     }
-
-
-def _program() -> str:
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return f"-m {spec.name}" if spec else _without_folders(sys.argv[0])
 
 
 def _without_folders(word: str) -> str:
@@ -78,20 +85,6 @@ def _installed_version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _describe_hardware() -> dict[str, Any]:
-    import torch
-
-    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    return {
-        "machine": platform.machine(),
-        "cores": usable_cores(),
-        "processor": processor_name(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bf16_instructions": [name for name in _BF16_INSTRUCTIONS if has_instructions(name)],
-        "gpus": gpus,
-    }
 
 
 def processor_name(root: Path = OS_ROOT) -> str:

@@ -111,16 +111,6 @@ class Preparation(VocabularyConfig):
             )
         text_profile(self.text_profile)
 
-    def request(self) -> Request:
-        return Request(
-            KeyChooser(self.text_key).requested,
-            self.text_profile,
-            self.strict,
-            self.documents,
-            self.deduplicate,
-            BLOCK_BYTES,
-        )
-
 
 def prepare_corpus(
     inputs: Sequence[str | Path], output: Path, preparation: Preparation, workers: int = 1
@@ -276,9 +266,17 @@ def _sort(
     sources: Sequence[Input], blocks: Path, text: Path, preparation: Preparation, workers: int
 ) -> tuple[dict[str, Any], dict[str, int]]:
     """Write the splits as bytes; return their sizes and what was counted while reading."""
+    request = Request(
+        KeyChooser(preparation.text_key).requested,
+        preparation.text_profile,
+        preparation.strict,
+        preparation.documents,
+        preparation.deduplicate,
+        BLOCK_BYTES,
+    )
     seed = None if preparation.keep_order else preparation.seed
-    runs = encode(sources, blocks, preparation.request(), seed, workers)
-    _check_keys(sources, runs, preparation.request().text_keys)
+    runs = encode(sources, blocks, request, seed, workers)
+    _check_keys(sources, runs, request.text_keys)
     reports = (from_stored(ReadingReport, run.report["reading"]) for run in runs)
     report = sum(reports, ReadingReport())
     log.info(report.summary())
