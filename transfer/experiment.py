@@ -36,6 +36,7 @@ from model.layers.language_model import layer_of, parameter_count
 from .baselines import TFIDF, baseline_choices, majority_accuracy
 from .features import FeatureCache
 from .intervals import over_draws, paired_difference
+from .metrics import choose_threshold
 from .plots import FIGURES, PICTURES, write_figures
 from .regression import (
     SPLITS,
@@ -46,7 +47,6 @@ from .regression import (
     fit_regression,
     with_interval,
 )
-from .thresholds import choose_threshold
 from .unit_auc import save_units
 
 RESULTS = "results.json"

@@ -1,11 +1,11 @@
-"""Metrics of a classifier's labels: scikit-learn's, with 95 % intervals.
+"""Metrics of a classifier's labels: scikit-learn's, with 95 % intervals; the best threshold.
 
 F1, precision, recall and Jaccard of a class that neither occurs nor is predicted are 0. A text
 without labels for which none is predicted counts as right: 1 in `jaccard_samples`, which is
 SemEval's "accuracy".
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.metrics import (
@@ -20,6 +20,7 @@ from sklearn.metrics import (
 from .regression import CONFIDENCE, accuracy_interval
 
 _RESAMPLES = 1000
+_STANDARD_ERRORS = 2.0  # by which a threshold must be better than one half
 COUNTS_AT_ONCE = 2**23  # of the texts in the draws: 64 MB
 _AVERAGED = {
     "f1": f1_score,
@@ -140,3 +141,34 @@ def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:
         rng.multinomial(N, uniform, size=min(rows, _RESAMPLES - start)) @ values
         for start in range(0, _RESAMPLES, rows)
     ])  # fmt: skip
+
+
+def choose_threshold(
+    probabilities: np.ndarray, labels: np.ndarray, metric: Literal["f1", "accuracy"] = "accuracy"
+) -> float:
+    """Return the threshold above which an example has the class.
+
+    probabilities: float64 [N]; labels [N], 0 or 1. The best cut by the metric; of equally good
+    cuts, the one nearest 0.5. Returns 0.5 if all labels are equal, and for accuracy also if the
+    gain over 0.5 is within chance.
+    """
+    negatives, positives = (np.sort(probabilities[labels == label]) for label in (0, 1))
+    if not len(positives) or not len(negatives):
+        return 0.5
+    ends = np.concatenate([[0.0], np.unique(probabilities), [1.0]])
+    # One between every two neighbours, one outside each end, and one half.
+    cuts = np.append((ends[:-1] + ends[1:]) / 2, 0.5)
+    tp = len(positives) - np.searchsorted(positives, cuts, side="right")
+    tn = np.searchsorted(negatives, cuts, side="right")
+    if metric == "accuracy":
+        scores = tp + tn  # a whole number
+    else:
+        fp, fn = len(negatives) - tn, len(positives) - tp
+        scores = 2 * tp / np.maximum(2 * tp + fp + fn, 1)
+    best = cuts[scores == scores.max()]
+    cut = float(best[np.abs(best - 0.5).argmin()])
+    if metric == "accuracy":
+        changed = (probabilities > cut) != (probabilities > 0.5)
+        gain = int(scores.max() - scores[-1])
+        return cut if gain > _STANDARD_ERRORS * np.sqrt(changed.sum()) else 0.5
+    return cut

@@ -17,9 +17,8 @@ from experiments.published_sets import EMOTIONS, SEED, PublishedTask
 from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import Baseline
 from transfer.features import FeatureCache
-from transfer.metrics import bootstrap_intervals, describe_choices
+from transfer.metrics import bootstrap_intervals, choose_threshold, describe_choices
 from transfer.regression import C_GRID, l1_path
-from transfer.thresholds import choose_threshold
 
 from .accuracy import sizes
 

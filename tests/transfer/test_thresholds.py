@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from transfer.thresholds import choose_threshold
+from transfer.metrics import choose_threshold
 
 
 def draw(seed, count=40):

@@ -28,8 +28,7 @@ from model.layers.language_model import LanguageModel
 from training.optimizers.optim import Schedule, set_learning_rate
 from training.runs.checkpoint_store import Progress
 
-from ..metrics import metrics_of
-from ..thresholds import choose_threshold
+from ..metrics import choose_threshold, metrics_of
 from .config import FinetuningConfig
 from .encoder import encode, features_of
 from .heads import Heads

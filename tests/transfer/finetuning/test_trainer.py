@@ -21,8 +21,7 @@ from transfer.finetuning.encoder import features_of
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
 from transfer.finetuning.trainer import POOL, batches_per_epoch, epoch_batches, head_loss
-from transfer.metrics import metrics_of
-from transfer.thresholds import choose_threshold
+from transfer.metrics import choose_threshold, metrics_of
 
 
 def finetuner(model, folder, parts=None, **settings):
