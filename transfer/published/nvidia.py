@@ -68,8 +68,12 @@ def read_nvidia(path: Path) -> NvidiaWeights:
         # the model's predictions, given that the text continues.
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
-    exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
-    return NvidiaWeights(_unshared(exact), tokens, has_decoder, has_classifier)
+    # Copies: tensors that share memory in the file come apart, since a model trains each by itself.
+    exact = {
+        name: tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+    return NvidiaWeights(exact, tokens, has_decoder, has_classifier)
 
 
 def _load(path: Path) -> Any:
@@ -132,17 +136,6 @@ def _is_tied(weights: Mapping[str, Tensor]) -> bool:
     if embedding is None or decoder is None or embedding.shape != decoder.shape:
         return False
     return embedding.data_ptr() == decoder.data_ptr()
-
-
-def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors that share no memory: a model trains and saves each separately."""
-    seen: set[int] = set()
-    unshared = {}
-    for name, tensor in tensors.items():
-        address = tensor.untyped_storage().data_ptr()
-        unshared[name] = tensor.clone() if address in seen else tensor
-        seen.add(address)
-    return unshared
 
 
 def _keys(content: Any) -> str:
