@@ -43,6 +43,8 @@ _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 _LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
 _TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
+_Stretch = tuple[str, int, int]  # a split, its first review of some, and that after the last
+_loaded = lru_cache(maxsize=1)(SubwordTokenizer)  # a process encodes many stretches
 
 log = logging.getLogger(__name__)
 
@@ -216,14 +218,6 @@ def _last_line(log_file: Path) -> str:
     return lines[-1].decode("utf-8", "replace").rpartition("] ")[2][:70] if lines else ""
 
 
-class _Stretch(NamedTuple):
-    """Some reviews of a split of text."""
-
-    split: str
-    first: int
-    last: int  # exclusive
-
-
 def tokenize(text: Text, tokenizer: Tokenizer, output: Path, workers: int) -> dict[str, Any]:
     """Write the splits to `output` as tokens; return their entries for meta.json."""
     splits = {name: text.map(name) for name in SPLITS}
@@ -238,10 +232,9 @@ def tokenize(text: Text, tokenizer: Tokenizer, output: Path, workers: int) -> di
         vocabulary = tokenizer.kind, tokenizer.content
         encode = partial(_encode_stretch, text=text, vocabulary=vocabulary)
         encoded = map_in_order(encode, stretches, workers)
-        for stretch, (content, lengths) in zip(stretches, encoded, strict=True):
-            writers[stretch.split].append(content, lengths)
-            offsets = splits[stretch.split].offsets
-            progress.advance(int(offsets[stretch.last] - offsets[stretch.first]))
+        for (name, first, last), (content, lengths) in zip(stretches, encoded, strict=True):
+            writers[name].append(content, lengths)
+            progress.advance(int(splits[name].offsets[last] - splits[name].offsets[first]))
     return {
         name: {**writers[name].size(), "tokens": writers[name].position, "bytes": len(split.tokens)}
         for name, split in splits.items()
@@ -253,15 +246,16 @@ def _cut(name: str, split: Split) -> Iterator[_Stretch]:
     goals = np.arange(0, max(len(split.tokens), 1), _TOKENIZED_BYTES)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
-        yield _Stretch(name, first, last)
+        yield name, first, last
 
 
 def _encode_stretch(
     stretch: _Stretch, *, text: Text, vocabulary: tuple[str, bytes]
 ) -> tuple[bytes, np.ndarray]:
     """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""
-    split = text.map(stretch.split)
-    offsets = split.offsets[stretch.first : stretch.last + 1].tolist()
+    name, first, last = stretch
+    split = text.map(name)
+    offsets = split.offsets[first : last + 1].tolist()
     content = split.tokens[offsets[0] : offsets[-1]].tobytes()
     places = pairwise(offset - offsets[0] for offset in offsets)
     tokenizer = _loaded(*vocabulary)
@@ -270,8 +264,3 @@ def _encode_stretch(
     assert tokenizer.decode(tokens) == content, f"{stretch}: decoded tokens differ from the text"
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     return tokens.astype(tokenizer.dtype.newbyteorder("<")).tobytes(), lengths
-
-
-@lru_cache(maxsize=1)  # a process encodes many stretches
-def _loaded(kind: str, content: bytes) -> Tokenizer:
-    return SubwordTokenizer(kind, content)
