@@ -53,17 +53,15 @@ class Request:
 
     def check_same(self, other: "Request", path: Path) -> None:
         """Refuse to continue with another model, other texts or labels, or other settings."""
-        if self.model_digest != other.model_digest:
-            raise InputError(f"{path}: was begun with another model; give the same, or start again")
-        if self.task_digest != other.task_digest:
-            raise InputError(
-                f"{path}: was begun with other texts or labels; give the same, or start again"
-            )
         before, now = asdict(self.config), asdict(other.config)
-        if changed := [f"{key} {before[key]}" for key in before if before[key] != now[key]]:
-            raise InputError(
-                f"{path}: was begun with {', '.join(changed)}; set the same, or start again"
-            )
+        changed = [f"{key} {before[key]}" for key in before if before[key] != now[key]]
+        for differs, what in (
+            (self.model_digest != other.model_digest, "another model; give"),
+            (self.task_digest != other.task_digest, "other texts or labels; give"),
+            (bool(changed), f"{', '.join(changed)}; set"),
+        ):
+            if differs:
+                raise InputError(f"{path}: was begun with {what} the same, or start again")
 
 
 class FinetuningDirectory(RunDirectory):
