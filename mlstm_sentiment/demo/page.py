@@ -20,7 +20,7 @@ from ..files.tensors import check_finite
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
-from ..pages.page import as_utf8, content_digest, fill, page_style, script_safe
+from ..pages.page import content_digest, fill, page_style, script_safe
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
@@ -108,8 +108,8 @@ def demo_page(
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
     content = {
-        "title": html.escape(as_utf8(title)),
-        "about": html.escape(as_utf8(_about(loaded, classifier, head))),
+        "title": html.escape(title),
+        "about": html.escape(_about(loaded, classifier, head)),
         "style": style,
         "style_digest": content_digest(style),
         "script": script,
@@ -119,7 +119,9 @@ def demo_page(
         "data": script_safe(data),
         "weights": b64encode(packer.data).decode(),
     }
-    return fill(_program("page.html"), content)
+    page = fill(_program("page.html"), content)
+    # The title and the model's name may have bytes of another encoding.
+    return page.encode("utf-8", errors="replace").decode()
 
 
 def check_computable(loaded: TextModel) -> None:
