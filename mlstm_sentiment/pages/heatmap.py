@@ -4,7 +4,7 @@ import base64
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,23 +79,27 @@ def heatmap(
     return Heatmap(traces, palette)
 
 
-def letters(trace: UnitTrace, limit: float) -> str:
-    """Return a text as HTML: each character coloured by its value in the first unit."""
-    values = trace.values[:, 0].tolist()
-    pairs = zip(trace.text, values, strict=True)
+def letters(
+    trace: UnitTrace, limit: float, attributes: Callable[[float, float], str] = shade
+) -> str:
+    """Return a text as HTML: each character coloured by its value in the first unit.
+
+    attributes: of the element of a character, by its value and the limit.
+    """
     return "".join(
-        f"<span {shade(value, limit)}>{html.escape(glyph(c))}</span>" for c, value in pairs
+        f"<span {attributes(value, limit)}>{html.escape(glyph(character))}</span>"
+        for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
     )
 
 
 def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
     """Return a text as HTML that needs no style sheet."""
-    spans = "".join(
-        f'<span style="color:#fff;background:rgb{background(value, limit, palette)}">'
-        f"{html.escape(glyph(character))}</span>"
-        for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
-    )
+
+    def colours(value: float, limit: float) -> str:
+        return f'style="color:#fff;background:rgb{background(value, limit, palette)}"'
+
     style = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace;line-height:1.7"
+    spans = letters(trace, limit, colours)
     return f'<div style="{style}" dir="auto">{spans}</div><p>{html.escape(trace.verdict)}</p>'
 
 
@@ -225,18 +229,15 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
         low, high = traces.legend(index)
         blocks.append(f"{low} {bar}{_RESET} {high}")
         for trace in traces.traces:
-            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit, palette))
+            pairs = zip(trace.text, trace.values[:, index].tolist(), strict=True)
+            painted = (
+                # A colour still on at the end of a line would fill the rest of it.
+                f"{_RESET}\n" if c == "\n" else _painted(glyph(c), value, limit, palette)
+                for c, value in pairs
+            )
+            blocks.append("".join(painted) + _RESET)
             blocks += [trace.verdict] if trace.verdict and index == 0 else []
     return "\n".join(blocks) + "\n"
-
-
-def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
-    painted = (
-        # A colour still on at the end of a line would fill the rest of it.
-        f"{_RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
-        for character, value in zip(trace.text, values, strict=True)
-    )
-    return "".join(painted) + _RESET
 
 
 def as_plain(traces: UnitTraces) -> str:
@@ -263,7 +264,5 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, _as_json(traces), "a heatmap")
-    page = _as_html(traces, palette)
-    # A folder's name may be in another encoding.
-    content = page.encode("utf-8", errors="replace")
+    content = _as_html(traces, palette).encode(errors="replace")  # as a folder's name may need
     write_content(path, content, "a heatmap")
