@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -105,37 +106,35 @@ def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
 
 def _as_json(traces: UnitTraces) -> dict[str, Any]:
     """Return all data: each character with its bytes and its value in every unit."""
+    texts = []
+    for trace in traces.traces:
+        each = zip(trace.text, pairwise(trace.offsets.tolist()), trace.values, strict=True)
+        characters = [
+            {"character": character, "start": start, "end": end, "values": _rounded(values)}
+            for character, (start, end), values in each
+        ]
+        texts.append({"text": trace.text, "characters": characters})
     return {
         "format_version": FORMAT_VERSION,
         "model": traces.model,
         "state": traces.state,
         "layer": traces.layer,
         "units": traces.units,
-        "ranges": _rounded(np.array(traces.ranges())),
+        "ranges": _rounded(traces.ranges()),
         "poles": traces.meanings()[0],
         "polarities": traces.signs(),
-        "texts": [
-            {"text": trace.text, "characters": _characters(trace)} for trace in traces.traces
-        ],
+        "texts": texts,
     }
 
 
-def _characters(trace: UnitTrace) -> list[dict[str, Any]]:
-    spans = zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)
-    return [
-        {"character": character, "start": start, "end": end, "values": _rounded(values)}
-        for character, (start, end), values in zip(trace.text, spans, trace.values, strict=True)
-    ]
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+def _rounded(values: Iterable[float]) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values]
 
 
 def _as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
-    ranges = _rounded(np.array(traces.ranges()))
+    ranges = _rounded(traces.ranges())
     low, high = traces.meanings()[0] or ("", "")
     content = {
         "style": page_style(),
@@ -202,7 +201,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
         "model": traces.model,
         "units": traces.units,
         "largest": _rounded(largest),
-        "ranges": _rounded(np.array(traces.ranges())),
+        "ranges": _rounded(traces.ranges()),
         "poles": traces.meanings(),
         "names": {c: _character_name(c) for c in characters if glyph(c) == c},
         "texts": [

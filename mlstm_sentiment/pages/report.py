@@ -33,10 +33,8 @@ from ..version import installed_version
 from .heatmap import letters
 from .page import fill, page_style, script_digest
 
-_LABELS = 4  # along the axis of time, at most
-
-
 _log = logging.getLogger(__name__)
+_LABELS = 4  # along the axis of time, at most
 TEMPLATE = Path(__file__).with_name("report.html")
 PAGE_BYTES = 2_000_000  # at most; the rows get what the rest leaves
 KEPT_CHARACTERS = 20_000_000  # of the texts that are kept for phrases, quotes and rows
@@ -171,9 +169,7 @@ class _Report:
     def lines(self) -> list[str]:
         """Return the phrases for people: short tables, or that there are none."""
         sides = list(map(visible, (self._negative, self._positive)))
-        lines = []
-        for side, comparison in zip(sides, self.comparisons, strict=True):
-            lines += comparison.lines(side)
+        lines = list(chain.from_iterable(map(Comparison.lines, self.comparisons, sides)))
         none = f"no word or phrase is more frequent in {' or '.join(sides)} texts than by chance"
         return lines or [f"{none} ({self.comparisons[0].tried:,} tried)"]
 
@@ -217,11 +213,12 @@ class _Report:
         others = [
             f"{_percent(total.share(outcome))} {_safe(outcome)}" for outcome in (*middle, positive)
         ]
+        others[-1] = f"and {others[-1]}"
         sides = f"{SIDES_ONLY}, and the {self._summary.unfamiliar:,} unfamiliar ones."
         return (
             f"Of {total.answered:,} texts, <b>{_percent(total.share(negative))} are "
             f"{_safe(negative)}</b> (95&nbsp;% interval {low} to {high}), "
-            f"{_listed(others)}.{sides if self._summary.sides else ''}"
+            f"{', '.join(others)}.{sides if self._summary.sides else ''}"
             f"{f' {DOUBTED}' if self._summary.answers_doubted else ''}"
         )
 
@@ -371,12 +368,14 @@ class _Report:
                 f"{_cell(visible(share.name))}</button>"
             )
             value, bar = (share.in_words, _share_bar(share)) if share.rows else ("", "")
-            rows.append([button, _number(share), value, *[bar] * has_bars])
+            number = f"{share.rows:,}{' (few)' * (share.rows < FEW)}"
+            rows.append([button, number, value, *[bar] * has_bars])
             rows[-1].append(phrases.get(share.name, ""))
         names = [kind, "#texts", f"#{negative}", *["|"] * has_bars]
         table = _table([*names, f"more often in its {negative} texts"], rows)
         few = any(share.rows < FEW for share in shares)
-        hint = _hint([f"Few: fewer than {FEW} texts, so that the share says little." * few, *notes])
+        notes = [f"Few: fewer than {FEW} texts, so that the share says little." * few, *notes]
+        hint = f'<p class="hint">{said}</p>' if (said := " ".join(filter(None, notes))) else ""
         folded = f"<details open><summary>As a table</summary>{table}</details>"
         body = f"{chart}{hint}{folded}" if chart else table + hint
         return _panel(f"Share of {negative} texts {title}", body)
@@ -550,11 +549,6 @@ def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
     }
 
 
-def _listed(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)}, and {last}" if first else f"and {last}"
-
-
 def _percent(value: float) -> str:
     return f"{value:.0%}".replace("%", "&nbsp;%")
 
@@ -573,15 +567,6 @@ def _cut(text: str) -> str:
 
 def _place(entry: _Entry) -> str:
     return _safe(entry.place) + (f", {entry.count:,} times" if entry.count > 1 else "")
-
-
-def _number(share: _Share) -> str:
-    return f"{share.rows:,}{' (few)' if share.rows < FEW else ''}"
-
-
-def _hint(sentences: Iterable[str]) -> str:
-    said = " ".join(filter(None, sentences))
-    return f'<p class="hint">{said}</p>' if said else ""
 
 
 def _panel(title: str, body: str) -> str:
