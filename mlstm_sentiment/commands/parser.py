@@ -132,11 +132,6 @@ class Parser(argparse.ArgumentParser):
         self.given = set[str]()  # options of one value that the command line has
         self._sections: dict[str, Any] = {}
 
-    @property
-    def names(self) -> list[str]:
-        """The long names of the options."""
-        return [n for action in self._actions for n in action.option_strings if n[:2] == "--"]
-
     def section(self, name: str, about: str) -> Any:
         """Return the section of the help with this name; the options without one are first."""
         if name and name not in self._sections:
@@ -152,15 +147,16 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
+        names = [name for name in self._option_string_actions if name.startswith("--")]
         if unknown[0].startswith("-"):
             name = unknown[0].partition("=")[0]
             instead = self.other_names.get(name.rpartition(".")[2].lstrip("-").lower())
-            return f"; use {instead}" if instead else suggestion(name, self.names)
+            return f"; use {instead}" if instead else suggestion(name, names)
         option, value = "--input", unknown[0]
         if option in self.given:
             return f"; {option} takes one file at a time"
-        if option not in self.names or not os.path.exists(value):
-            option = next((name for name in ("--text", "--prompt") if name in self.names), "")
+        if option not in names or not os.path.exists(value):
+            option = next((name for name in ("--text", "--prompt") if name in names), "")
             value = " ".join(takewhile(lambda word: not word.startswith("-"), unknown))
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
@@ -218,7 +214,9 @@ class _Place:
         if argument.metavar:
             details["metavar"] = argument.metavar
         if argument.separator:
-            details |= _separated(kind, argument.separator)
+            read_part, separator = _reader(get_args(kind)[0]), argument.separator
+            details["type"] = lambda word: tuple(map(read_part, word.split(separator)))
+            details["nargs"] = None
         name = self.name.replace("_", "-")
         if self.name.rpartition(".")[2] in _TEXT_OPTIONS:
             details["type"] = partial(utf8_argument, option=f"--{name}")
@@ -366,16 +364,9 @@ def _reading(kind: Any, *, is_optional: bool = False) -> dict[str, Any]:
             "choices": list(values.values()),
             "metavar": f"{{{','.join(map(str, choices))}}}",
         }
-    parse, metavar = _reader(kind), _METAVARS.get(kind)
-    if is_optional:
-        return {"type": lambda word: None if word == "None" else parse(word), "metavar": metavar}
-    return {"type": parse, "metavar": metavar}
-
-
-def _separated(kind: Any, separator: str) -> dict[str, Any]:
-    """Return how argparse reads several values given as one word."""
-    parse = _reader(get_args(kind)[0])
-    return {"nargs": None, "type": lambda word: tuple(map(parse, word.split(separator)))}
+    parse = _reader(kind)
+    reader = (lambda word: None if word == "None" else parse(word)) if is_optional else parse
+    return {"type": reader, "metavar": _METAVARS.get(kind)}
 
 
 def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:

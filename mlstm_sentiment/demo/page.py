@@ -46,15 +46,8 @@ class _Packer:
         return place
 
 
-def _structures() -> dict[str, Any]:
-    """Return the fields of engine.h's structures, in order: each one's name and kind."""
-    return {
-        structure.__name__: _fields(structure)
-        for structure in (library.StoredLayer, library.StoredModel, library.Job)
-    }
-
-
 def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
+    """Return the fields of a structure of engine.h, in order: each one's name and kind."""
     fields: Sequence[tuple[str, Any]] = structure._fields_  # type: ignore[assignment]
     return {
         name: _fields(kind) if issubclass(kind, ctypes.Structure) else _KINDS.get(kind, "pointer")
@@ -64,6 +57,7 @@ def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
 
 FOLDER = Path(__file__).parent
 _TITLE = "The sentiment neuron"
+_STRUCTURES = (library.StoredLayer, library.StoredModel, library.Job)
 _WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
 _PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
 # The steps of a head that engine.js computes.
@@ -102,7 +96,7 @@ def demo_page(
     data = {
         "model": model,
         "model_bytes": model_bytes,
-        "structures": _structures(),
+        "structures": {each.__name__: _fields(each) for each in _STRUCTURES},
         **_description(loaded, head, unit, packer),
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
