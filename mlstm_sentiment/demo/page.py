@@ -3,8 +3,9 @@
 import ctypes
 import html
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,18 @@ from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES
 
 _MULTIPLE = 16  # bytes: where JavaScript may view numbers of any size
+_Put = Callable[[np.ndarray | None], int | None]
 _KINDS = {ctypes.c_int64: "int64", ctypes.c_float: "float", ctypes.c_double: "double"}
 
 
-class _Packer:
-    """Arrays one after the other, in one piece of memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def add(self, array: np.ndarray | None) -> int | None:
-        """Append an array; return the byte at which it begins, or None for none."""
-        if array is None:
-            return None
-        place = len(self.data)
-        self.data += array.tobytes()
-        self.data += bytes(-len(self.data) % _MULTIPLE)
-        return place
+def _append(data: bytearray, array: np.ndarray | None) -> int | None:
+    """Append an array; return the byte at which it begins, or None for none."""
+    if array is None:
+        return None
+    place = len(data)
+    data += array.tobytes()
+    data += bytes(-len(data) % _MULTIPLE)
+    return place
 
 
 def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
@@ -89,15 +85,14 @@ def demo_page(
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
-    packer = _Packer()
+    weights = bytearray()
+    put = partial(_append, weights)
     stored = read_weights(open_model(loaded.folder))
-    model = fields_of(stored, packer.add, 1 if loaded.precision == "fast" else 2, "plain")
-    model_bytes = len(packer.data)
     data = {
-        "model": model,
-        "model_bytes": model_bytes,
+        "model": fields_of(stored, put, 1 if loaded.precision == "fast" else 2, "plain"),
+        "model_bytes": len(weights),
         "structures": {each.__name__: _fields(each) for each in _STRUCTURES},
-        **_description(loaded, head, unit, packer),
+        **_description(loaded, head, unit, put),
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
@@ -111,7 +106,7 @@ def demo_page(
         "worker": "\n".join(_program(name) for name in _WORKER),
         "module": b64encode((FOLDER / "engine.wasm").read_bytes()).decode(),
         "data": script_safe(data),
-        "weights": b64encode(packer.data).decode(),
+        "weights": b64encode(weights).decode(),
     }
     page = fill(_program("page.html"), content)
     # The title and the model's name may have bytes of another encoding.
@@ -130,7 +125,7 @@ def check_computable(loaded: TextModel) -> None:
 
 
 def _description(
-    loaded: TextModel, head: Head | None, unit: int | None, packer: _Packer
+    loaded: TextModel, head: Head | None, unit: int | None, put: _Put
 ) -> dict[str, Any]:
     architecture, profile, tokenizer = loaded.architecture, loaded.profile, loaded.tokenizer
     ranges = _ranges(loaded)
@@ -144,7 +139,7 @@ def _description(
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
         "vocabulary": tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None,
-        "head": head and _head(head, packer),
+        "head": head and _head(head, put),
         "profile": {
             "prefix": profile.prefix,
             "suffix": profile.suffix,
@@ -156,13 +151,13 @@ def _description(
     }
 
 
-def _head(head: Head, packer: _Packer) -> dict[str, Any]:
+def _head(head: Head, put: _Put) -> dict[str, Any]:
     _, description = parts_of(head)
     steps = [
         {
             **described,
             "arrays": {
-                name: {"place": packer.add(array), "size": array.size}
+                name: {"place": put(array), "size": array.size}
                 for name, array in step.arrays().items()
             },
         }

@@ -304,11 +304,9 @@ class _Folder:
     def publish(self, temporary: str, name: str, kind: Kind | None) -> None:
         """Give a whole file its name; record it before."""
         # Windows flushes only what is open for writing.
-        descriptor = self.open(temporary, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flags = os.O_RDONLY if os.name == "posix" else os.O_RDWR
+        with open(self.open(temporary, flags), "rb") as file:
+            os.fsync(file.fileno())
         if kind is not None:
             self.add(kind, {name: temporary})
         self.rename(temporary, name)
