@@ -85,16 +85,13 @@ class Options(TextOptions):
         if len(paths) > len(set(paths)):
             raise InputError(f"--report {self.report}: is the --output, too; name another file")
 
-    @property
-    def source(self) -> Source:
-        return Source(self.input, self.text_key, self.table, self.shard, self.by, self.text)
-
 
 def run(options: Options) -> None:
     sink = Sink(options.output, options.format, options.safe_cells)
-    source, page = options.source, options.report
+    page, shard, table = options.report, options.shard, options.table
+    source = Source(options.input, options.text_key, table, shard, options.by, options.text)
     if options.output is not None:
-        source.shard.check_name(options.output)
+        shard.check_name(options.output)
     prepare_output(options.output, kind="rows")
     prepare_output(page, kind="a report")
     rows = Rows(source, show_progress=True)

@@ -46,7 +46,7 @@ def dispatch(words: Sequence[str]) -> None:
     )
     version = installed_version() if "--version" in words else ""  # looked up only if asked for
     parser.add_argument("--version", action="version", version=f"{PROGRAM} {version}")
-    parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="?", default=None, help=argparse.SUPPRESS)
     if not words or set(words) == {"help"}:
         return parser.print_help()
     if words[0] == "help":

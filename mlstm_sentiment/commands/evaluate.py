@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-
 Models = Annotated[
     tuple[str, ...],
     Argument(

@@ -23,7 +23,6 @@ from .options import TextOptions
 from .program import prepare_output, say
 
 if TYPE_CHECKING:
-    from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
 log = logging.getLogger(__name__)
@@ -78,9 +77,12 @@ def run(options: Options) -> None:
     from ..units.unit_traces import sentiment_traces
 
     loaded = options.load_model()
+    answers = [text for text in rows if text.strip() and loaded.profile.clean(text)]
+    if left_out := len(rows) - len(answers):
+        log.info("%s: %d rows without an answer left out", options.input, left_out)
     traces = sentiment_traces(
         loaded,
-        [*options.text, *_shown_of(rows, loaded.profile, options.input)],
+        [*options.text, *answers],
         options.neuron,
         top=options.top,
         state=options.state,
@@ -104,19 +106,6 @@ def _show(
     for path in outputs:  # after all are written: the reader of stdout may leave
         say(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
     if ansi or not outputs:
-        coloured = _in_colours(ansi)
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        coloured = is_terminal and not os.environ.get("NO_COLOR") if ansi is None else ansi
         print(as_ansi(traces, palette) if coloured else as_plain(traces), end="")
-
-
-def _in_colours(choice: bool | None) -> bool:
-    if choice is not None:
-        return choice
-    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def _shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:
-    """Return a file's texts that are not empty once cleaned; log the number of others."""
-    texts = [text for text in rows if text.strip() and profile.clean(text)]
-    if len(texts) < len(rows):
-        log.info("%s: %d rows without an answer left out", file, len(rows) - len(texts))
-    return texts

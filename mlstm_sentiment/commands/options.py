@@ -33,14 +33,6 @@ ClassifierFolder = Annotated[
         "transfer/ of its run.",
     ),
 ]
-Texts = Annotated[
-    tuple[str, ...],
-    Argument(
-        group=TEXT,
-        repeated=True,
-        help="A text; may be repeated. One that begins with a dash: --text=-meh.",
-    ),
-]
 TextKey = Annotated[
     tuple[str, ...],
     Argument(
@@ -94,7 +86,8 @@ class ModelOptions:
 class TextOptions(ModelOptions):
     """Texts, and the model with its classifier that reads them."""
 
-    text: Texts = ()
+    text: Annotated[tuple[str, ...], Argument(group=TEXT, repeated=True)] = ()
+    """A text; may be repeated. One that begins with a dash: --text=-meh."""
     input: Annotated[
         str | None,
         Argument(

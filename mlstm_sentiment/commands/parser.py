@@ -17,13 +17,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import partial
 from inspect import cleandoc, getsource
 from itertools import pairwise, takewhile
 from pathlib import Path
 from textwrap import dedent, indent
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ..bounds import SAVED, Argument, check_bounds, default_of
@@ -121,15 +121,16 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser that accepts `_` for `-` in option names; mistakes raise InputError."""
 
     def __init__(self, **options: Any):
-        super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
+        # No defaults: the namespace has what the command line gives, and `_built` adds the others.
+        super().__init__(
+            **options,
+            allow_abbrev=False,
+            argument_default=argparse.SUPPRESS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         self.other_names: Mapping[str, str] = {}
         self.given = set[str]()  # options of one value that the command line has
         self._sections: dict[str, Any] = {}
-
-    @property
-    def names(self) -> list[str]:
-        """The long names of the options."""
-        return [n for action in self._actions for n in action.option_strings if n[:2] == "--"]
 
     def section(self, name: str, about: str) -> Any:
         """Return the section of the help with this name; the options without one are first."""
@@ -146,15 +147,16 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
+        names = [name for name in self._option_string_actions if name.startswith("--")]
         if unknown[0].startswith("-"):
             name = unknown[0].partition("=")[0]
             instead = self.other_names.get(name.rpartition(".")[2].lstrip("-").lower())
-            return f"; use {instead}" if instead else suggestion(name, self.names)
+            return f"; use {instead}" if instead else suggestion(name, names)
         option, value = "--input", unknown[0]
         if option in self.given:
             return f"; {option} takes one file at a time"
-        if option not in self.names or not os.path.exists(value):
-            option = next((name for name in ("--text", "--prompt") if name in self.names), "")
+        if option not in names or not os.path.exists(value):
+            option = next((name for name in ("--text", "--prompt") if name in names), "")
             value = " ".join(takewhile(lambda word: not word.startswith("-"), unknown))
         return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
 
@@ -173,28 +175,6 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-class _Extend(argparse.Action):
-    """Adds the values of an option that is repeated to those before; the default goes first."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
-        """Add the values."""
-        before = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, [*(() if before is self.default else before), *values])
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Shows the default of every option that has one, and keeps the lines of the examples."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        nothing = action.default is False or action.default in (None, argparse.SUPPRESS, [], (), "")
-        if not action.option_strings or nothing:  # 0 equals False, and is a default
-            return action.help
-        several = isinstance(action.default, (list, tuple))
-        separator = getattr(action, "separator", " ")
-        default = separator.join(map(str, action.default)) if several else "%(default)s"
-        return f"{action.help} (default: {default})"
-
-
 def _with_dashes(word: str) -> str:
     """Return --text-key for --text_key, whatever follows its =. Words with spaces are a user's."""
     name, sign, value = word.partition("=")
@@ -210,18 +190,10 @@ class _Place:
     name: str  # of the option: "optim.lr"
     section: str  # of the help: "optim"
     about: str  # what the section is
-    hint: Any  # the field's type, with its annotations
+    kind: Any  # the field's type, without its annotations
+    argument: Argument
     default: Any
     help: str
-
-    @property
-    def argument(self) -> Argument:
-        return _argument(self.hint)
-
-    @property
-    def word(self) -> str:
-        """What stands for a positional argument in the help."""
-        return str(self.argument.metavar or self.name.upper())
 
     def add_to(self, parser: Parser, *, takes_none: bool, takes_words: bool = True) -> None:
         """Add the option to a parser, in the section of its help.
@@ -230,47 +202,56 @@ class _Place:
         next to positional arguments, it is repeated.
         """
         argument, required = self.argument, self.default is MISSING
-        kind, is_optional = _without_none(_bare(self.hint))
-        is_flag = kind is bool and not takes_none
-        details: dict[str, Any] = {"help": (argument.help or self.help).replace("%", "%%")}
-        if not required:
-            details["default"] = self.default
-        if is_flag:
+        kind, is_optional = _without_none(self.kind)
+        details: dict[str, Any] = {"help": self._help()}
+        if kind is bool and not takes_none:
             has_both = self.default or is_optional
             details["action"] = argparse.BooleanOptionalAction if has_both else "store_true"
         elif argument.repeated:
-            details |= _reading(_bare(get_args(kind)[0]), is_optional=False)
-            details |= {"action": "append", "default": []}
+            details |= _reading(get_args(kind)[0]) | {"action": "append"}
         else:
             details |= _reading(kind, is_optional=is_optional and takes_none)
         if argument.metavar:
             details["metavar"] = argument.metavar
         if argument.separator:
-            details |= _separated(kind, argument.separator)
+            read_part, separator = _reader(get_args(kind)[0]), argument.separator
+            details["type"] = lambda word: tuple(map(read_part, word.split(separator)))
+            details["nargs"] = None
         name = self.name.replace("_", "-")
         if self.name.rpartition(".")[2] in _TEXT_OPTIONS:
             details["type"] = partial(utf8_argument, option=f"--{name}")
         if argument.positional:
             if not required and "nargs" not in details:
-                details["nargs"] = "?"
+                # Python 3.11 would convert SUPPRESS to the option's type.
+                details |= {"nargs": "?", "default": self.default}
             if required and details.get("nargs") == "*":
                 details["nargs"] = "+"
             parser.add_argument(self.path, **details | {"metavar": self.word})
             return
         if details.get("nargs") == "*":
-            details["action"] = _Extend
+            details["action"] = "extend"
             if self.default == ():
                 details["nargs"] = "+" if takes_words else 1
         details.setdefault("action", _Once)
-        if required:
-            details["required"] = True
         section = parser.section(self.section, self.about)
-        action = section.add_argument(f"--{name}", dest=self.path, **details)
-        if argument.separator:
-            action.separator = argument.separator  # for the help
-        if details.get("action") == "store_true":  # its opposite is accepted, too
-            hidden = {"action": "store_false", "help": argparse.SUPPRESS, "default": self.default}
+        section.add_argument(f"--{name}", dest=self.path, required=required, **details)
+        if details["action"] == "store_true":  # its opposite is accepted, too
+            hidden = {"action": "store_false", "help": argparse.SUPPRESS}
             section.add_argument(f"--no-{name}", dest=self.path, **hidden)
+
+    @property
+    def word(self) -> str:
+        """What stands for a positional argument in the help."""
+        return str(self.argument.metavar or self.name.upper())
+
+    def _help(self) -> str:
+        """Return what the help says: if the option has a default, this too."""
+        text, default = self.argument.help or self.help, self.default
+        is_shown = default is not False and default not in (MISSING, None, (), "")
+        if is_shown and not self.argument.positional:  # 0 equals False, and is a default
+            values = default if isinstance(default, tuple) else [default]
+            text += f" (default: {(self.argument.separator or ' ').join(map(str, values))})"
+        return text.replace("%", "%%")
 
 
 def _places(
@@ -283,18 +264,14 @@ def _places(
     *,
     with_help: bool,
 ) -> Iterator[_Place]:
-    hints = get_type_hints(options, include_extras=True)
-    help_of = _help_of(options) if with_help else {}
-    for item in fields(options):
-        hint, value = hints[item.name], default_of(item, default)
-        if SAVED in getattr(hint, "__metadata__", ()):
-            continue
-        argument = _argument(hint)
-        if is_dataclass(section := _bare(hint)) and not hasattr(section, "parse"):
+    kinds, help_of = get_type_hints(options), _help_of(options) if with_help else {}
+    for item, argument in _options_of(options):
+        kind, value = kinds[item.name], default_of(item, default)
+        if _is_section(kind):
             name = "" if argument.is_flat else f"{prefix}{item.name}."
-            text = cleandoc(section.__doc__ or "").partition("\n\nRaises")[0]
+            text = cleandoc(kind.__doc__ or "").partition("\n\nRaises")[0]
             place = (f"{path}{item.name}.", name, text, argument.group)
-            yield from _places(section, value, *place, with_help=with_help)
+            yield from _places(kind, value, *place, with_help=with_help)
             continue
         help_text = help_of.get(item.name, "")
         if value not in (None, ()):
@@ -304,25 +281,41 @@ def _places(
             f"{prefix}{item.name}",
             prefix.removesuffix(".") or argument.group or group,
             about if prefix else "",
-            hint,
+            kind,
+            argument,
             value,
             help_text,
         )
 
 
-def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path: str = "") -> Any:
-    hints, values = get_type_hints(options, include_extras=True), {}
-    for item in fields(options):  # type: ignore[arg-type]
-        hint, value = hints[item.name], default_of(item, default)
-        if f"{path}{item.name}" in parsed:
-            value = parsed[f"{path}{item.name}"]
-            value = tuple(value) if isinstance(value, list) else value
-        elif is_dataclass(section := _bare(hint)):
-            value = _built(section, value, parsed, f"{path}{item.name}.")  # type: ignore[arg-type]
-            if _argument(hint).is_flat:
-                check_bounds(value, "--")
-        values[item.name] = value
+def _built(options: type[Options], default: Any, given: Mapping[str, Any], path: str = "") -> Any:
+    kinds = get_type_hints(options)
+    values = {item.name: default_of(item, default) for item in fields(options)}  # type: ignore[arg-type]
+    for item, argument in _options_of(options):
+        name, place = item.name, f"{path}{item.name}"
+        if place in given:
+            value = given[place]
+            values[name] = tuple(value) if isinstance(value, list) else value
+        elif _is_section(kinds[name]):
+            values[name] = _built(kinds[name], values[name], given, f"{place}.")
+            if argument.is_flat:
+                check_bounds(values[name], "--")
     return options(**values)
+
+
+def _options_of(options: Any) -> Iterator[tuple[Field[Any], Argument]]:
+    """Yield the fields of a dataclass that are options, each with how it becomes one."""
+    hints = get_type_hints(options, include_extras=True)
+    for item in fields(options):
+        notes = getattr(hints[item.name], "__metadata__", ())
+        if SAVED not in notes:
+            arguments = (note for note in reversed(notes) if isinstance(note, Argument))
+            yield item, next(arguments, Argument())
+
+
+def _is_section(kind: Any) -> bool:
+    """Return whether a field's type is a dataclass whose fields are options."""
+    return is_dataclass(kind) and not hasattr(kind, "parse")
 
 
 def _help_of(options: type) -> dict[str, str]:
@@ -339,32 +332,22 @@ def _help_of(options: type) -> dict[str, str]:
     return texts
 
 
-def _argument(hint: Any) -> Argument:
-    notes = getattr(hint, "__metadata__", ())
-    return next((note for note in reversed(notes) if isinstance(note, Argument)), Argument())
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    if get_origin(kind) not in (Union, UnionType):
+        return kind, False
+    others = tuple(one for one in get_args(kind) if one is not NoneType)
+    return Union[others], len(others) < len(get_args(kind))  # noqa: UP007
 
 
-def _bare(hint: Any) -> Any:
-    return _bare(hint.__origin__) if hasattr(hint, "__metadata__") else hint
-
-
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    if get_origin(hint) not in (Union, UnionType):
-        return hint, False
-    others = tuple(kind for kind in get_args(hint) if kind is not type(None))
-    left = _bare(others[0]) if len(others) == 1 else Union[others]  # noqa: UP007
-    return left, len(others) < len(get_args(hint))
-
-
-def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
+def _reading(kind: Any, *, is_optional: bool = False) -> dict[str, Any]:
     """Return argparse's settings for a type: converter, number of words, and metavar."""
     if get_origin(kind) is tuple:
         item, *more = get_args(kind)
         number: str | int = "*" if more == [...] else 1 + len(more)
-        return _reading(_bare(item), is_optional=False) | {"nargs": number}
+        return _reading(item) | {"nargs": number}
     if get_origin(kind) is Union:  # a word, or several numbers: "even" or 1 2
         words, several = sorted(get_args(kind), key=lambda one: get_origin(one) is tuple)
-        names, number_kind = [*get_args(words)], _bare(get_args(several)[0])
+        names, number_kind = [*get_args(words)], get_args(several)[0]
         return {
             "nargs": "+",
             "action": _WordOrSeveral,
@@ -381,16 +364,9 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
             "choices": list(values.values()),
             "metavar": f"{{{','.join(map(str, choices))}}}",
         }
-    parse, metavar = _reader(kind), _METAVARS.get(kind)
-    if is_optional:
-        return {"type": lambda word: None if word == "None" else parse(word), "metavar": metavar}
-    return {"type": parse, "metavar": metavar}
-
-
-def _separated(kind: Any, separator: str) -> dict[str, Any]:
-    """Return how argparse reads several values given as one word."""
-    parse = _reader(get_args(kind)[0])
-    return {"nargs": None, "type": lambda word: tuple(map(parse, word.split(separator)))}
+    parse = _reader(kind)
+    reader = (lambda word: None if word == "None" else parse(word)) if is_optional else parse
+    return {"type": reader, "metavar": _METAVARS.get(kind)}
 
 
 def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:

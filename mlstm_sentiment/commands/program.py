@@ -68,7 +68,7 @@ def run(
     handler.setFormatter(_Visible("%(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
-        with _named(), _ended_by_signals():
+        with _named(), handled(_heard(), _end):
             code = copy_context().run(command) or 0  # begin_reading ends with it
             if sys.stdout is not None:
                 with path_in_oserrors(Path(STDOUT)):
@@ -92,7 +92,8 @@ def run(
     # While Python and its libraries end, another Ctrl-C would print their tracebacks, and a signal
     # to end would hide how the command has ended.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    atexit.register(_set, _heard(), lambda *_: os._exit(code))
+    for number in _heard():
+        atexit.register(signal.signal, number, lambda *_: os._exit(code))
     sys.exit(code)
 
 
@@ -125,31 +126,31 @@ def _named() -> Iterator[None]:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Within this context, raise _Ended for signals that would end the process immediately.
-
-    So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends
-    immediately: it may wait for its peers in C++, where Python handles no signal.
-    """
-    heard = _heard()
-    _set(heard, _end)
+def handled(numbers: Iterable[int], handler: Any) -> Iterator[None]:
+    """Let a handler have these signals within the context, as far as it leaves them its own."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        _set([number for number in heard if signal.getsignal(number) is _end], signal.SIG_DFL)
+        for number, earlier in before.items():
+            if signal.getsignal(number) == handler:
+                signal.signal(number, earlier)
 
 
 def _heard() -> list[signal.Signals]:
-    """Return the signals that would end the process now, if it is no rank."""
+    """Return the signals that would end the process immediately, and leave files half-written.
+
+    An ignored signal, as by nohup, stays ignored. A rank ends immediately: it may wait for its
+    peers in C++, where Python handles no signal.
+    """
     if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
         return []
-    numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
-    return [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    return [number for number in signals(_ENDINGS) if signal.getsignal(number) is signal.SIG_DFL]
 
 
-def _set(numbers: Iterable[signal.Signals], handler: Any) -> None:
-    for number in numbers:
-        signal.signal(number, handler)
+def signals(names: Iterable[str]) -> list[signal.Signals]:
+    """Return the signals of these names that this system has."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 def _end(number: int, frame: object) -> None:

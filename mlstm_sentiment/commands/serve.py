@@ -7,17 +7,16 @@ mlstm-sentiment serve --model runs/tour --port 8001
 import logging
 import secrets
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from ..bounds import Bound
 from ..errors import TIME_IS_UP, InputError
 from .demo import PageOptions
+from .program import handled, signals
 
 if TYPE_CHECKING:
     from ..head.sentiment_classifier import SentimentClassifier
@@ -67,28 +66,13 @@ def run(options: Options) -> None:
         host = {"0.0.0.0": HOST, "::": "::1"}.get(str(ip), options.host)
         place = f"[{host}]" if ":" in host else host
         query = "" if token is None else f"?token={token}"
-        with suppress(KeyboardInterrupt), _ended_by_other_signals(server.handle_exit):
+        # Ctrl-C and SIGTERM are uvicorn's. The handlers of `program.run` for others raise
+        # KeyboardInterrupt, which uvicorn would take for an error of a request that just runs.
+        names = ("SIGHUP", *TIME_IS_UP)
+        others = [number for number in signals(names) if callable(signal.getsignal(number))]
+        with suppress(KeyboardInterrupt), handled(others, server.handle_exit):
             print(f"http://{place}:{address.port}/{query} (Ctrl-C ends it)", flush=True)
             server.run(sockets=[listening])
-
-
-@contextmanager
-def _ended_by_other_signals(end: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Within this context, let SIGHUP and its like end the server, as Ctrl-C and SIGTERM do.
-
-    Those two are uvicorn's. The handlers of `program.run` for the others raise KeyboardInterrupt,
-    which uvicorn would take for an error of a request that just runs.
-    """
-    names = ("SIGHUP", *TIME_IS_UP)
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    heard = {each: signal.getsignal(each) for each in numbers if callable(signal.getsignal(each))}
-    for number in heard:
-        signal.signal(number, end)
-    try:
-        yield
-    finally:
-        for number, handler in heard.items():
-            signal.signal(number, handler)
 
 
 def _load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":

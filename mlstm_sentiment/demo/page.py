@@ -3,8 +3,9 @@
 import ctypes
 import html
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,41 +21,29 @@ from ..files.tensors import check_finite
 from ..head.head import Head
 from ..head.head_files import parts_of
 from ..head.sentiment_classifier import SHORTEST
-from ..pages.page import as_utf8, content_digest, fill, page_style, script_safe
+from ..pages.page import content_digest, fill, page_style, script_safe
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES
 
 _MULTIPLE = 16  # bytes: where JavaScript may view numbers of any size
+_Put = Callable[[np.ndarray | None], int | None]
 _KINDS = {ctypes.c_int64: "int64", ctypes.c_float: "float", ctypes.c_double: "double"}
 
 
-class _Packer:
-    """Arrays one after the other, in one piece of memory."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def add(self, array: np.ndarray | None) -> int | None:
-        """Append an array; return the byte at which it begins, or None for none."""
-        if array is None:
-            return None
-        place = len(self.data)
-        self.data += array.tobytes()
-        self.data += bytes(-len(self.data) % _MULTIPLE)
-        return place
-
-
-def _structures() -> dict[str, Any]:
-    """Return the fields of engine.h's structures, in order: each one's name and kind."""
-    return {
-        structure.__name__: _fields(structure)
-        for structure in (library.StoredLayer, library.StoredModel, library.Job)
-    }
+def _append(data: bytearray, array: np.ndarray | None) -> int | None:
+    """Append an array; return the byte at which it begins, or None for none."""
+    if array is None:
+        return None
+    place = len(data)
+    data += array.tobytes()
+    data += bytes(-len(data) % _MULTIPLE)
+    return place
 
 
 def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
+    """Return the fields of a structure of engine.h, in order: each one's name and kind."""
     fields: Sequence[tuple[str, Any]] = structure._fields_  # type: ignore[assignment]
     return {
         name: _fields(kind) if issubclass(kind, ctypes.Structure) else _KINDS.get(kind, "pointer")
@@ -64,6 +53,7 @@ def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
 
 FOLDER = Path(__file__).parent
 _TITLE = "The sentiment neuron"
+_STRUCTURES = (library.StoredLayer, library.StoredModel, library.Job)
 _WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
 _PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
 # The steps of a head that engine.js computes.
@@ -95,21 +85,20 @@ def demo_page(
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
-    packer = _Packer()
+    weights = bytearray()
+    put = partial(_append, weights)
     stored = read_weights(open_model(loaded.folder))
-    model = fields_of(stored, packer.add, 1 if loaded.precision == "fast" else 2, "plain")
-    model_bytes = len(packer.data)
     data = {
-        "model": model,
-        "model_bytes": model_bytes,
-        "structures": _structures(),
-        **_description(loaded, head, unit, packer),
+        "model": fields_of(stored, put, 1 if loaded.precision == "fast" else 2, "plain"),
+        "model_bytes": len(weights),
+        "structures": {each.__name__: _fields(each) for each in _STRUCTURES},
+        **_description(loaded, head, unit, put),
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
     content = {
-        "title": html.escape(as_utf8(title)),
-        "about": html.escape(as_utf8(_about(loaded, classifier, head))),
+        "title": html.escape(title),
+        "about": html.escape(_about(loaded, classifier, head)),
         "style": style,
         "style_digest": content_digest(style),
         "script": script,
@@ -117,9 +106,11 @@ def demo_page(
         "worker": "\n".join(_program(name) for name in _WORKER),
         "module": b64encode((FOLDER / "engine.wasm").read_bytes()).decode(),
         "data": script_safe(data),
-        "weights": b64encode(packer.data).decode(),
+        "weights": b64encode(weights).decode(),
     }
-    return fill(_program("page.html"), content)
+    page = fill(_program("page.html"), content)
+    # The title and the model's name may have bytes of another encoding.
+    return page.encode("utf-8", errors="replace").decode()
 
 
 def check_computable(loaded: TextModel) -> None:
@@ -134,7 +125,7 @@ def check_computable(loaded: TextModel) -> None:
 
 
 def _description(
-    loaded: TextModel, head: Head | None, unit: int | None, packer: _Packer
+    loaded: TextModel, head: Head | None, unit: int | None, put: _Put
 ) -> dict[str, Any]:
     architecture, profile, tokenizer = loaded.architecture, loaded.profile, loaded.tokenizer
     ranges = _ranges(loaded)
@@ -148,7 +139,7 @@ def _description(
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
         "vocabulary": tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None,
-        "head": head and _head(head, packer),
+        "head": head and _head(head, put),
         "profile": {
             "prefix": profile.prefix,
             "suffix": profile.suffix,
@@ -160,13 +151,13 @@ def _description(
     }
 
 
-def _head(head: Head, packer: _Packer) -> dict[str, Any]:
+def _head(head: Head, put: _Put) -> dict[str, Any]:
     _, description = parts_of(head)
     steps = [
         {
             **described,
             "arrays": {
-                name: {"place": packer.add(array), "size": array.size}
+                name: {"place": put(array), "size": array.size}
                 for name, array in step.arrays().items()
             },
         }

@@ -52,13 +52,13 @@ class Compiler(NamedTuple):
         """Return the words of a command that compiles; RuntimeError if there is none."""
         if chosen := self.chosen():
             return chosen
-        for name in self.names:
-            if path := shutil.which(name):
-                if named := os.environ.get(self.variable):
-                    said = "%s names %s, which is not an installed program; using %s"
-                    log.warning(said, self.variable, named, path)
-                return [path]
-        raise RuntimeError(f"no {self.language} compiler")
+        path = next(filter(None, map(shutil.which, self.names)), None)
+        if path is None:
+            raise RuntimeError(f"no {self.language} compiler")
+        if named := os.environ.get(self.variable):
+            said = "%s names %s, which is not an installed program; using %s"
+            log.warning(said, self.variable, named, path)
+        return [path]
 
 
 C = Compiler("C", "CC", ("cc", "gcc", "clang"))
@@ -88,7 +88,12 @@ def cached_library(
     cache = _cache_folder()
     if cache and _is_whole(cache / name, function):
         return cache / name  # it needs no compiler, and the folder may be read-only
-    library = _folder_to_compile_in(cache) / name
+    if cache and os.access(cache, os.W_OK):
+        library = cache / name
+    else:
+        folder = tempfile.mkdtemp(prefix="mlstm_sentiment-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        library = Path(folder, name)
     with _one_at_a_time(library):
         if not _is_whole(library, function):
             command = compiler.command()
@@ -115,7 +120,9 @@ def _is_whole(library: Path, function: str = "") -> bool:
 def _cache_folder() -> Path | None:
     """Return the user's folder; None if there is none, or if libraries should not run from it."""
     try:
-        folder = _cache_base() / "mlstm_sentiment"
+        chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))  # which counts only if absolute
+        base = chosen if chosen.is_absolute() else Path.home() / ".cache"
+        folder = base / "mlstm_sentiment"
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
         if not _is_private(folder, stat.S_ISDIR):
@@ -125,12 +132,6 @@ def _cache_folder() -> Path | None:
     except (OSError, RuntimeError):  # RuntimeError: there is no home
         return None
     return None if runs_nothing else folder
-
-
-def _cache_base() -> Path:
-    """Return XDG_CACHE_HOME, which counts only if absolute, or ~/.cache."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return chosen if chosen.is_absolute() else Path.home() / ".cache"
 
 
 def _is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
@@ -152,14 +153,6 @@ def _warn_of_others(folder: Path) -> None:
         "it, so each process compiles for itself. Remove it; the next process makes a new one",
         folder,
     )
-
-
-def _folder_to_compile_in(cache: Path | None) -> Path:
-    if cache and os.access(cache, os.W_OK):
-        return cache
-    folder = Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 @contextlib.contextmanager

@@ -347,7 +347,9 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         raise TryAgain(f"{folder}: was just removed by another process; start again") from error
     try:
         _remove_half_files(folder, (HOLDER_FILE,))  # of a killed holder
-        write_json(folder / HOLDER_FILE, _description(), None)
+        since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
+        write_json(folder / HOLDER_FILE, holder, None)
         yield
     finally:
         (folder / HOLDER_FILE).unlink(missing_ok=True)
@@ -369,11 +371,6 @@ def _acquire_folder(lock: filelock.BaseFileLock, folder: Path, timeout: float) -
         except filelock.Timeout as error:
             remedy = "wait for it to end, or name another folder"
             raise TryAgain(f"{_holder(folder)}; {remedy}") from error
-
-
-def _description() -> dict[str, int | str]:
-    since = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
-    return {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
 
 
 def _holder(folder: Path) -> str:

@@ -106,18 +106,14 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
-    return {name: _array(path, name, entry) for name, entry in entries}
-
-
-def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
-    dtype = _DTYPES.get(entry["dtype"])
-    if dtype is None:
-        raise InputError(
-            f"{path}: tensor {name} holds {entry['dtype']}, an unknown kind{GET_AGAIN}"
-        )
-    array: np.ndarray = np.frombuffer(entry["data"], np.dtype(dtype)).reshape(entry["shape"])
-    array.flags.writeable = False
-    return array
+    arrays = {}
+    for name, entry in entries:
+        kind = entry["dtype"]
+        if kind not in _DTYPES:
+            raise InputError(f"{path}: tensor {name} holds {kind}, an unknown kind{GET_AGAIN}")
+        arrays[name] = np.frombuffer(entry["data"], _DTYPES[kind]).reshape(entry["shape"])
+        arrays[name].flags.writeable = False
+    return arrays
 
 
 def read_floats(

@@ -192,9 +192,13 @@ class _Folder:
 
     def check_free(self, name: str, kind: Kind | None) -> None:
         """Raise InputError unless a file may be created or replaced; kind: as for writing."""
-        self._refuse_stream(name)
+        path = self.path / name
+        with suppress(OSError):  # there is none
+            mode = os.stat(self._at(name), dir_fd=self._fd).st_mode  # also behind a link
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # such as /dev/stdout
+                raise InputError(f"{path}: is a pipe or a device; name a file")
         self._refuse_link(name)
-        path, status = self.path / name, self.status(name)
+        status = self.status(name)
         if not name or (status is not None and stat.S_ISDIR(status.st_mode)):
             raise InputError(f"{path}: is a folder; name a file in it")
         if status is None:
@@ -218,13 +222,6 @@ class _Folder:
         if not kinds:
             return "was changed after this project wrote it"
         return "" if kind in kinds else f"contains {kinds[-1]}, not {kind}"
-
-    def _refuse_stream(self, name: str) -> None:
-        """Raise InputError for a pipe or a device, also behind a link, such as /dev/stdout."""
-        with suppress(OSError):  # there is none
-            mode = os.stat(self._at(name), dir_fd=self._fd).st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                raise InputError(f"{self.path / name}: is a pipe or a device; name a file")
 
     def _refuse_link(self, name: str) -> None:
         status = self.status(name)
@@ -280,11 +277,6 @@ class _Folder:
             record.write(b"\n" * is_torn + added)
             os.fsync(record.fileno())
 
-    def create_temporary(self, name: str) -> str:
-        temporary = set_aside(Path(name), secrets.token_hex(4)).name
-        os.close(self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        return temporary
-
     def sweep(self, name: str) -> None:
         """Remove what killed writers of a file left.
 
@@ -312,11 +304,9 @@ class _Folder:
     def publish(self, temporary: str, name: str, kind: Kind | None) -> None:
         """Give a whole file its name; record it before."""
         # Windows flushes only what is open for writing.
-        descriptor = self.open(temporary, os.O_RDONLY if os.name == "posix" else os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flags = os.O_RDONLY if os.name == "posix" else os.O_RDWR
+        with open(self.open(temporary, flags), "rb") as file:
+            os.fsync(file.fileno())
         if kind is not None:
             self.add(kind, {name: temporary})
         self.rename(temporary, name)
@@ -356,7 +346,8 @@ def write_atomically(path: Path, write: Callable[[Path], object], kind: Kind | N
             folder.check_free(path.name, kind)
             if kind is not None:
                 folder.sweep(path.name)
-            name = folder.create_temporary(path.name)
+            name = set_aside(Path(path.name), secrets.token_hex(4)).name
+            os.close(folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         stack.callback(folder.remove, name)
         temporary = folder.path / name
         mode = stat.S_IMODE(temporary.stat().st_mode)  # os.umask cannot read without changing
@@ -429,21 +420,16 @@ def is_recorded(path: Path) -> bool:
     """
     with _Folder(path.parent) as folder:
         lines = folder.recorded()
-        if not lines:  # of an earlier version, or copied without it
-            return True
-        digests = _digests_of(path.name, lines)
-        is_small = path.stat().st_size <= _SMALL_BYTES
-        return folder.digest(path.name) in digests if digests and is_small else bool(digests)
+        digests = {line["sha256"] for line in lines if line["file"] == path.name}
+        if not (lines and digests):  # no lines: of an earlier version, or copied without it
+            return not lines
+        return path.stat().st_size > _SMALL_BYTES or folder.digest(path.name) in digests
 
 
 def recorded_digests(path: Path) -> set[str]:
     """Return the SHA-256 of all that was written to a file, in hexadecimal."""
     with _Folder(path.parent) as folder:
-        return _digests_of(path.name, folder.recorded())
-
-
-def _digests_of(name: str, lines: Iterable[Mapping[str, str]]) -> set[str]:
-    return {line["sha256"] for line in lines if line["file"] == name}
+        return {line["sha256"] for line in folder.recorded() if line["file"] == path.name}
 
 
 def check_unchanged(folder: Path, only: str | None = None) -> None:
@@ -452,13 +438,11 @@ def check_unchanged(folder: Path, only: str | None = None) -> None:
     only: the name of the file to look at; None: all.
     """
     with _Folder(folder) as opened:
-        lines = opened.recorded()
-        for name, digest in {line["file"]: line["sha256"] for line in lines}.items():
-            if only not in (None, name):
-                continue
+        digests = {line["file"]: line["sha256"] for line in opened.recorded()}
+        for name in digests if only is None else digests.keys() & {only}:
             if opened.status(name) is None:
                 raise InputError(f"{folder / name}: no such file, but {RECORD} lists it")
-            if opened.digest(name) != digest:
+            if opened.digest(name) != digests[name]:
                 raise InputError(
                     f"{folder / name}: damaged: its content is not what was written there"
                 )

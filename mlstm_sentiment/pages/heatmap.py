@@ -4,8 +4,9 @@ import base64
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -79,59 +80,61 @@ def heatmap(
     return Heatmap(traces, palette)
 
 
-def letters(trace: UnitTrace, limit: float) -> str:
-    """Return a text as HTML: each character coloured by its value in the first unit."""
-    values = trace.values[:, 0].tolist()
-    pairs = zip(trace.text, values, strict=True)
+def letters(
+    trace: UnitTrace, limit: float, attributes: Callable[[float, float], str] = shade
+) -> str:
+    """Return a text as HTML: each character coloured by its value in the first unit.
+
+    attributes: of the element of a character, by its value and the limit.
+    """
     return "".join(
-        f"<span {shade(value, limit)}>{html.escape(glyph(c))}</span>" for c, value in pairs
+        f"<span {attributes(value, limit)}>{html.escape(glyph(character))}</span>"
+        for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
     )
 
 
 def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
     """Return a text as HTML that needs no style sheet."""
-    spans = "".join(
-        f'<span style="color:#fff;background:rgb{background(value, limit, palette)}">'
-        f"{html.escape(glyph(character))}</span>"
-        for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
-    )
+
+    def colours(value: float, limit: float) -> str:
+        return f'style="color:#fff;background:rgb{background(value, limit, palette)}"'
+
     style = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace;line-height:1.7"
+    spans = letters(trace, limit, colours)
     return f'<div style="{style}" dir="auto">{spans}</div><p>{html.escape(trace.verdict)}</p>'
 
 
 def _as_json(traces: UnitTraces) -> dict[str, Any]:
     """Return all data: each character with its bytes and its value in every unit."""
+    texts = []
+    for trace in traces.traces:
+        each = zip(trace.text, pairwise(trace.offsets.tolist()), trace.values, strict=True)
+        characters = [
+            {"character": character, "start": start, "end": end, "values": _rounded(values)}
+            for character, (start, end), values in each
+        ]
+        texts.append({"text": trace.text, "characters": characters})
     return {
         "format_version": FORMAT_VERSION,
         "model": traces.model,
         "state": traces.state,
         "layer": traces.layer,
         "units": traces.units,
-        "ranges": _rounded(np.array(traces.ranges())),
+        "ranges": _rounded(traces.ranges()),
         "poles": traces.meanings()[0],
         "polarities": traces.signs(),
-        "texts": [
-            {"text": trace.text, "characters": _characters(trace)} for trace in traces.traces
-        ],
+        "texts": texts,
     }
 
 
-def _characters(trace: UnitTrace) -> list[dict[str, Any]]:
-    spans = zip(trace.offsets[:-1].tolist(), trace.offsets[1:].tolist(), strict=True)
-    return [
-        {"character": character, "start": start, "end": end, "values": _rounded(values)}
-        for character, (start, end), values in zip(trace.text, spans, trace.values, strict=True)
-    ]
-
-
-def _rounded(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
+def _rounded(values: Iterable[float]) -> list[float]:
+    return [float(f"{value:.{_DIGITS}g}") for value in values]
 
 
 def _as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
-    ranges = _rounded(np.array(traces.ranges()))
+    ranges = _rounded(traces.ranges())
     low, high = traces.meanings()[0] or ("", "")
     content = {
         "style": page_style(),
@@ -198,7 +201,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
         "model": traces.model,
         "units": traces.units,
         "largest": _rounded(largest),
-        "ranges": _rounded(np.array(traces.ranges())),
+        "ranges": _rounded(traces.ranges()),
         "poles": traces.meanings(),
         "names": {c: _character_name(c) for c in characters if glyph(c) == c},
         "texts": [
@@ -225,18 +228,15 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
         low, high = traces.legend(index)
         blocks.append(f"{low} {bar}{_RESET} {high}")
         for trace in traces.traces:
-            blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit, palette))
+            pairs = zip(trace.text, trace.values[:, index].tolist(), strict=True)
+            painted = (
+                # A colour still on at the end of a line would fill the rest of it.
+                f"{_RESET}\n" if c == "\n" else _painted(glyph(c), value, limit, palette)
+                for c, value in pairs
+            )
+            blocks.append("".join(painted) + _RESET)
             blocks += [trace.verdict] if trace.verdict and index == 0 else []
     return "\n".join(blocks) + "\n"
-
-
-def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
-    painted = (
-        # A colour still on at the end of a line would fill the rest of it.
-        f"{_RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
-        for character, value in zip(trace.text, values, strict=True)
-    )
-    return "".join(painted) + _RESET
 
 
 def as_plain(traces: UnitTraces) -> str:
@@ -263,7 +263,5 @@ def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> Non
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, _as_json(traces), "a heatmap")
-    page = _as_html(traces, palette)
-    # A folder's name may be in another encoding.
-    content = page.encode("utf-8", errors="replace")
+    content = _as_html(traces, palette).encode(errors="replace")  # as a folder's name may need
     write_content(path, content, "a heatmap")

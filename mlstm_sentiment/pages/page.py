@@ -58,11 +58,6 @@ def content_digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def as_utf8(text: str) -> str:
-    """Return a text without bytes of another encoding, which a name or an option may contain."""
-    return text.encode("utf-8", errors="replace").decode()
-
-
 def shade(value: float, limit: float) -> str:
     """Return the attributes that colour an element by a value, on a scale from -limit to limit."""
     strength = max(-1.0, min(value / limit, 1.0))

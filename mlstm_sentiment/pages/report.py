@@ -1,6 +1,5 @@
 """The report of `classify`: what the negative texts say, the shares, every text to search."""
 
-import heapq
 import html
 import json
 import logging
@@ -10,8 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,10 @@ from ..text.markup import without_tags
 from ..units.unit_traces import orientation_of, read_texts
 from ..version import installed_version
 from .heatmap import letters
-from .page import as_utf8, fill, page_style, script_digest
-
-_LABELS = 4  # along the axis of time, at most
-
+from .page import fill, page_style, script_digest
 
 _log = logging.getLogger(__name__)
+_LABELS = 4  # along the axis of time, at most
 TEMPLATE = Path(__file__).with_name("report.html")
 PAGE_BYTES = 2_000_000  # at most; the rows get what the rest leaves
 KEPT_CHARACTERS = 20_000_000  # of the texts that are kept for phrases, quotes and rows
@@ -111,23 +109,13 @@ class _Report:
         rows: Rows,
         added: Collection[str],
     ):
-        self._classifier, self._summary = classifier, summary
-        self._input, self._added = rows, added
+        self._classifier, self._summary, self._input = classifier, summary, rows
+        self._negative, self._positive = classifier.fitted.classes
+        self._own = partial(own_name, added=added)
         self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
         self._entries: dict[tuple[str, str], _Entry] = {}
         self._room = KEPT_CHARACTERS
         self._count = self._kept = 0  # rows
-
-    @property
-    def _negative(self) -> str:
-        return self._classifier.fitted.classes[0]
-
-    @property
-    def _positive(self) -> str:
-        return self._classifier.fitted.classes[1]
-
-    def _own(self, key: str) -> str:
-        return own_name(key, self._added)
 
     def add(self, row: Record) -> None:
         model, month, outcome = self._summary.model, None, str(row["label"])
@@ -181,16 +169,14 @@ class _Report:
     def lines(self) -> list[str]:
         """Return the phrases for people: short tables, or that there are none."""
         sides = list(map(visible, (self._negative, self._positive)))
-        lines = []
-        for side, comparison in zip(sides, self.comparisons, strict=True):
-            lines += comparison.lines(side)
+        lines = list(chain.from_iterable(map(Comparison.lines, self.comparisons, sides)))
         none = f"no word or phrase is more frequent in {' or '.join(sides)} texts than by chance"
         return lines or [f"{none} ({self.comparisons[0].tried:,} tried)"]
 
     def page(self, source: str) -> str:
         """Return the page. source: where the rows are from."""
         template = TEMPLATE.read_text(encoding="utf-8")
-        name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
+        name = _safe(source.rpartition("/")[2] or source)
         (negative, positive), tagged = self.comparisons, self._summary.tagged
         panels = [
             self._phrase_panel(negative, self._negative, 0),
@@ -212,7 +198,7 @@ class _Report:
             "about": f"{name}: {_safe(self._input.about)}",
             "panels": "\n".join(filter(None, panels)),
             "version": html.escape(installed_version()),
-            "model": _safe(as_utf8(model_name(self._classifier.loaded.folder))),
+            "model": _safe(model_name(self._classifier.loaded.folder)),
             "tags": f" HTML tags were left out in {tagged:,} texts." if tagged else "",
         }
         size = len(template) + sum(len(part.encode(errors="replace")) for part in content.values())
@@ -227,11 +213,12 @@ class _Report:
         others = [
             f"{_percent(total.share(outcome))} {_safe(outcome)}" for outcome in (*middle, positive)
         ]
+        others[-1] = f"and {others[-1]}"
         sides = f"{SIDES_ONLY}, and the {self._summary.unfamiliar:,} unfamiliar ones."
         return (
             f"Of {total.answered:,} texts, <b>{_percent(total.share(negative))} are "
             f"{_safe(negative)}</b> (95&nbsp;% interval {low} to {high}), "
-            f"{_listed(others)}.{sides if self._summary.sides else ''}"
+            f"{', '.join(others)}.{sides if self._summary.sides else ''}"
             f"{f' {DOUBTED}' if self._summary.answers_doubted else ''}"
         )
 
@@ -279,7 +266,7 @@ class _Report:
         folded = ", ".join(f"{_safe(name)} ({count:,})" for name, count in phrase.folded)
         also = f"<br>With it: {folded}" if folded else ""
         texts = [n for n in phrase.texts.tolist() if self.entries[n].outcome == side]
-        clear = sorted(texts, key=partial(self._clearness, is_positive=is_positive))
+        clear = sorted(texts, key=lambda n: self.entries[n].probability, reverse=is_positive)
         quoted = sorted(clear, key=shown.__contains__)[:QUOTES]
         shown.update(quoted)
         quotes = "".join(self._quote(self.entries[n], phrase.name) for n in quoted)
@@ -291,10 +278,6 @@ class _Report:
             f'<button type="button" data-phrase="{number}" data-answer="{_safe(side)}">'
             f"Show all {len(texts):,} in the table</button></details>"
         )
-
-    def _clearness(self, number: int, *, is_positive: bool) -> float:
-        probability = self.entries[number].probability
-        return -probability if is_positive else probability
 
     def _quote(self, entry: _Entry, phrase: str) -> str:
         """Return a quote with the phrase marked; of a long text the part around the phrase."""
@@ -315,56 +298,19 @@ class _Report:
             return ""
         name_of = self._summary.model.group_name
         order = sorted(groups, key=lambda name: self._rank(groups[name]))
-        shown = order[:SHOWN_GROUPS]
+        shown = [_share_of(groups[name], self._negative, name) for name in order[:SHOWN_GROUPS]]
         own = [next(map(name_of, entry.groups), "") for entry in self.entries]
-        phrases = self._phrases_by(own, shown)
-        rows = []
-        for name in shown:
-            share = _share_of(groups[name], self._negative)
-            button = (
-                f'<button type="button" class="quiet" data-group="{_safe(name)}">'
-                f"{_cell(visible(name))}</button>"
-            )
-            bar = _share_bar(share, "low") if share.rows else ""
-            said = share.in_words if share.rows else ""
-            rows.append((button, _number(share), said, bar, phrases.get(name, "")))
-        negative = _safe(self._negative)
-        names = ("group", "#texts", f"#{negative}", "|", f"more often in its {negative} texts")
-        title = f"Share of {negative} texts by {_safe(str(self._summary.by))}, worst first"
+        title = f"by {_safe(str(self._summary.by))}, worst first"
         rest = [groups[name] for name in order[SHOWN_GROUPS:]]
         more = (
             f"{len(rest):,} more groups, {sum(t.answered for t in rest):,} texts." if rest else ""
         )
-        hints = [*self._hints([groups[name] for name in shown]), more, self._summary.limit_note]
-        return _panel(title, _table(names, rows) + _hint(hints))
+        return self._breakdown("group", title, shown, own, [more, self._summary.limit_note])
 
     def _rank(self, tally: Tally) -> tuple[bool, float]:
         """Return what sorts the worst group first; those with few texts come last, by size."""
         is_few = tally.answered < FEW
         return is_few, -(tally.answered if is_few else tally.share(self._negative))
-
-    def _phrases_by(self, own: Sequence[str], shown: Sequence[str]) -> dict[str, str]:
-        """Return what negative texts of each group say more often than those of all others.
-
-        own: the group of each entry, or nothing. shown: those that are compared with all others.
-        """
-        numbers = {name: number for number, name in enumerate(shown)}
-        groups = np.array(
-            [
-                numbers.get(group, len(shown)) if entry.outcome == self._negative else -1
-                for entry, group in zip(self.entries, own, strict=True)
-            ],
-            np.int64,
-        )
-        found = self._phrases.compare(groups, GROUP_PHRASES)
-        return {
-            name: ", ".join(f"{_safe(p.name)} ({p.chosen:,})" for p in comparison.phrases)
-            for name, comparison in zip(shown, found, strict=False)
-        }
-
-    def _hints(self, tallies: Sequence[Tally]) -> list[str]:
-        few = sum(tally.answered < FEW for tally in tallies)
-        return [f"Few: fewer than {FEW} texts, so that the share says little."] if few else []
 
     def _over_time(self) -> str:
         if (dates := self._summary.model.dates) is None:
@@ -380,29 +326,59 @@ class _Report:
         months_of_points = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
         gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
         times = list(accumulate(gaps, initial=0))
-        negative = _safe(self._negative)
-        chart = _time_chart(points, times, f"share of {negative} texts by month")
+        chart = _time_chart(points, times, f"share of {_safe(self._negative)} texts by month")
         settled = cache(dates.settled)
         own = [next(map(settled, entry.months), None) or "" for entry in self.entries]
-        phrases = self._phrases_by(own, [point.name for point in points])
-        rows = [
-            (
-                f'<button type="button" class="quiet" data-month="{p.name}">{p.name}</button>',
-                _number(p),
-                p.in_words,
-                phrases.get(p.name, ""),
-            )
-            for p in points
-        ]
-        names = ("month", "#texts", f"#{negative}", f"more often in its {negative} texts")
-        hints = self._hints([months[point.name] for point in points])
-        hints += [] if dates.is_order_known else [dates.order_note]
-        hints += [f"Without a date, and left out: {undated:,}."] if undated else []
-        return _panel(
-            f"Share of {negative} texts by month (column {_safe(dates.name)})",
-            f"{chart}{_hint(hints)}<details open><summary>As a table</summary>"
-            f"{_table(names, rows)}</details>",
+        notes = [] if dates.is_order_known else [dates.order_note]
+        notes += [f"Without a date, and left out: {undated:,}."] if undated else []
+        title = f"by month (column {_safe(dates.name)})"
+        return self._breakdown("month", title, points, own, notes, chart)
+
+    def _breakdown(
+        self,
+        kind: Literal["group", "month"],
+        title: str,
+        shares: Sequence[_Share],
+        own: Sequence[str],
+        notes: Sequence[str],
+        chart: str = "",
+    ) -> str:
+        """Return a panel with a row for each share, of a group or a month.
+
+        A row has what its negative texts say more often than those of all others. own: the group
+        of each entry, or nothing.
+        """
+        numbers = {share.name: number for number, share in enumerate(shares)}
+        groups = np.array(
+            [
+                numbers.get(group, len(shares)) if entry.outcome == self._negative else -1
+                for entry, group in zip(self.entries, own, strict=True)
+            ],
+            np.int64,
         )
+        found = self._phrases.compare(groups, GROUP_PHRASES)
+        phrases = dict[str, str]()
+        for share, comparison in zip(shares, found, strict=False):  # the others have no texts
+            listed = (f"{_safe(p.name)} ({p.chosen:,})" for p in comparison.phrases)
+            phrases[share.name] = ", ".join(listed)
+        negative, has_bars, rows = _safe(self._negative), not chart, []
+        for share in shares:
+            button = (
+                f'<button type="button" class="quiet" data-{kind}="{_safe(share.name)}">'
+                f"{_cell(visible(share.name))}</button>"
+            )
+            value, bar = (share.in_words, _share_bar(share)) if share.rows else ("", "")
+            number = f"{share.rows:,}{' (few)' * (share.rows < FEW)}"
+            rows.append([button, number, value, *[bar] * has_bars])
+            rows[-1].append(phrases.get(share.name, ""))
+        names = [kind, "#texts", f"#{negative}", *["|"] * has_bars]
+        table = _table([*names, f"more often in its {negative} texts"], rows)
+        few = any(share.rows < FEW for share in shares)
+        notes = [f"Few: fewer than {FEW} texts, so that the share says little." * few, *notes]
+        hint = f'<p class="hint">{said}</p>' if (said := " ".join(filter(None, notes))) else ""
+        folded = f"<details open><summary>As a table</summary>{table}</details>"
+        body = f"{chart}{hint}{folded}" if chart else table + hint
+        return _panel(f"Share of {negative} texts {title}", body)
 
     def _overall(self) -> str:
         total = self._summary.total
@@ -424,14 +400,14 @@ class _Report:
         chosen = []
         for side, is_positive in ((self._negative, False), (self._positive, True)):
             # A label that was corrected, or is by another threshold, is not clear.
-            numbers = [
-                n
-                for n, entry in enumerate(self.entries)
+            entries = [
+                entry
+                for entry in self.entries
                 if entry.outcome == side and (entry.probability > fitted.threshold) == is_positive
             ]
-            clear = partial(self._clearness, is_positive=is_positive)
-            chosen.append([self.entries[n] for n in heapq.nsmallest(CLEAREST, numbers, key=clear)])
-        shown = [_cut(entry.text, LONGEST) for entries in chosen for entry in entries]
+            entries.sort(key=attrgetter("probability"), reverse=is_positive)
+            chosen.append(entries[:CLEAREST])
+        shown = [_cut(entry.text) for entries in chosen for entry in entries]
         coloured = iter(self._coloured(shown))
         columns = []
         for outcome, entries in zip(fitted.classes, chosen, strict=True):
@@ -502,7 +478,7 @@ class _Report:
         """Return the data of the first texts: JSON, compressed, in letters that HTML allows."""
         shown = self.entries[:count]
         data = {
-            "texts": [_cut(entry.text, LONGEST) for entry in shown],
+            "texts": [_cut(entry.text) for entry in shown],
             "places": [visible(entry.place) for entry in shown],
             "times": [entry.count for entry in shown],
             "reasons": [entry.reason for entry in shown],
@@ -573,11 +549,6 @@ def _coded(labels: Sequence[Sequence[str]]) -> dict[str, Any]:
     }
 
 
-def _listed(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)}, and {last}" if first else f"and {last}"
-
-
 def _percent(value: float) -> str:
     return f"{value:.0%}".replace("%", "&nbsp;%")
 
@@ -587,24 +558,15 @@ def _safe(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return html.escape(_cut(text, LONGEST))
+    return html.escape(_cut(text))
 
 
-def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}\u2026"
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}\u2026"
 
 
 def _place(entry: _Entry) -> str:
     return _safe(entry.place) + (f", {entry.count:,} times" if entry.count > 1 else "")
-
-
-def _number(share: _Share) -> str:
-    return f"{share.rows:,}{' (few)' if share.rows < FEW else ''}"
-
-
-def _hint(sentences: Iterable[str]) -> str:
-    said = " ".join(filter(None, sentences))
-    return f'<p class="hint">{said}</p>' if said else ""
 
 
 def _panel(title: str, body: str) -> str:
@@ -640,10 +602,10 @@ def _stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
     return _svg("stack", label, drawn)
 
 
-def _share_bar(share: _Share, kind: str) -> str:
+def _share_bar(share: _Share) -> str:
     """Return a bar as long as a share, with a whisker over its interval."""
     drawn = [
-        f'<rect class="{kind}" x="0" y="15%" width="{_length(share.value)}" />',
+        f'<rect class="low" x="0" y="15%" width="{_length(share.value)}" />',
         _line("whisker", _length(share.low), "50%", _length(share.high), "50%"),
     ]
     return _svg("share", share.in_words, drawn)
@@ -673,9 +635,7 @@ def _time_chart(points: Sequence[_Share], times: Sequence[int], description: str
         drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
     span = times[-1] - times[0]
     places = [_length(0.16 + 0.79 * (time - times[0]) / span) for time in times]
-    for (x, one), (after, other) in zip(
-        zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
-    ):
+    for (x, one), (after, other) in pairwise(zip(places, points, strict=True)):
         drawn.append(_line("trend", x, _height(one.value), after, _height(other.value)))
     step, next_label = -(-(span + 1) // _LABELS), times[0]
     for time, x, point in zip(times, places, points, strict=True):

@@ -31,8 +31,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..errors import InputError, suggestion
 from ..head.head_files import HOW_TO_FIT
 from ..reading.texts import unicode_text
-from .answers import TooManyTokens
-from .batching import Answer, AnswerRow, Batcher
+from .answers import Answer, AnswerRow, Batcher, TooManyTokens
 
 _SHORT = 1 << 12  # bytes of the body of a short request
 _LONG_ONES = 16  # texts of the others that are answered together

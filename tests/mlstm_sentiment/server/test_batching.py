@@ -4,7 +4,7 @@ from threading import Event
 
 import pytest
 
-from mlstm_sentiment.server.batching import Batcher
+from mlstm_sentiment.server.answers import Batcher
 
 
 class Model:
