@@ -15,7 +15,7 @@ from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..errors import InputError
 from ..files.writer import write_content, write_json
-from ..text.glyphs import glyph, visible
+from ..text.glyphs import visible
 from ..text.profiles import checked_texts
 from ..units.unit_traces import UnitTrace, UnitTraces, sentiment_traces
 from .page import (
@@ -84,7 +84,7 @@ def letters(trace: UnitTrace, limit: float) -> str:
     values = trace.values[:, 0].tolist()
     pairs = zip(trace.text, values, strict=True)
     return "".join(
-        f"<span {shade(value, limit)}>{html.escape(glyph(c))}</span>" for c, value in pairs
+        f"<span {shade(value, limit)}>{html.escape(visible(c))}</span>" for c, value in pairs
     )
 
 
@@ -92,7 +92,7 @@ def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
     """Return a text as HTML that needs no style sheet."""
     spans = "".join(
         f'<span style="color:#fff;background:rgb{background(value, limit, palette)}">'
-        f"{html.escape(glyph(character))}</span>"
+        f"{html.escape(visible(character))}</span>"
         for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
     )
     style = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace;line-height:1.7"
@@ -200,12 +200,12 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
         "largest": _rounded(largest),
         "ranges": _rounded(np.array(traces.ranges())),
         "poles": traces.meanings(),
-        "names": {c: _character_name(c) for c in characters if glyph(c) == c},
+        "names": {c: _character_name(c) for c in characters if visible(c) == c},
         "texts": [
             {
                 "sizes": "".join(map(str, np.diff(trace.offsets).tolist())),
                 "names": {
-                    at: _character_name(c) for at, c in enumerate(trace.text) if glyph(c) != c
+                    at: _character_name(c) for at, c in enumerate(trace.text) if visible(c) != c
                 },
                 "values": [
                     base64.b64encode(np.rint(values * (_PARTS / limit)).astype("<i2")).decode()
@@ -233,7 +233,7 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
 def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
     painted = (
         # A colour still on at the end of a line would fill the rest of it.
-        f"{_RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
+        f"{_RESET}\n" if character == "\n" else _painted(visible(character), value, limit, palette)
         for character, value in zip(trace.text, values, strict=True)
     )
     return "".join(painted) + _RESET
