@@ -84,7 +84,8 @@ class Sink:
         if self.path is not None:
             _check_resumable(Path(self.path))
         if self._format == "xlsx":
-            check_fits(rows.count, [rows.longest.text], rows.longest.place)
+            text, place = rows.longest
+            check_fits(rows.count, [text], place)
 
     @contextmanager
     def open(
