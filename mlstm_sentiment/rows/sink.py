@@ -77,7 +77,13 @@ class Sink:
 
     @cached_property
     def _format(self) -> RowFormat:
-        return self.format or _format_of(self.path)
+        suffix = ".jsonl" if self.path is None else Path(self.path).suffix.lower()
+        if not self.format and suffix not in _FORMATS:
+            raise InputError(
+                f"--output {self.path}: the name must end in {', '.join(_FORMATS)}; or give "
+                "--format"
+            )
+        return self.format or _FORMATS[suffix]
 
     def check(self, rows: Rows) -> None:
         """Raise InputError if it may not be written, or cannot hold the rows of a file."""
@@ -103,9 +109,8 @@ class Sink:
         """
         row_format = self._format
         dialect = dialect if self.format is None else STANDARD
-        if row_format == "tsv" or dialect.delimiter == "\t":
-            dialect = replace(dialect, delimiter="\t" if row_format == "tsv" else ",")
-        dialect = replace(dialect, safe_cells=self.safe_cells)
+        delimiter = "\t" if row_format == "tsv" else dialect.delimiter.replace("\t", ",")
+        dialect = replace(dialect, delimiter=delimiter, safe_cells=self.safe_cells)
         path = None if self.path is None else Path(self.path)
         if path is None:
             if sys.stdout is None:
@@ -263,15 +268,6 @@ def _write_table(work: Path, final: Path, table: Callable[[IO[bytes]], RowOutput
     write_atomically(final, write, "rows")
 
 
-def _format_of(path: Path | str | None) -> RowFormat:
-    suffix = ".jsonl" if path is None else Path(path).suffix.lower()
-    if suffix not in _FORMATS:
-        raise InputError(
-            f"--output {path}: the name must end in {', '.join(_FORMATS)}; or give --format"
-        )
-    return _FORMATS[suffix]
-
-
 log = logging.getLogger(__name__)
 
 
@@ -319,20 +315,15 @@ def _check_resumable(final: Path) -> tuple[Path, Path, Path]:
 
 def _begin(work: Path, request_file: Path, request: bytes) -> None:
     """Ensure that the work file is there, and that it is of this request."""
-    if work.is_file() and not _is_of(request_file, request):
-        if work.stat().st_size:
-            _copy_to_free_name(work, "is from another command, or other options")
-        remove_work(work)
-    if not work.is_file():
-        with open_work(request_file, "wb") as file:
-            file.write(request)
-        open_work(work, "wb").close()
-
-
-def _is_of(request_file: Path, request: bytes) -> bool:
     with suppress(OSError):
-        return request_file.read_bytes() == request
-    return False
+        if work.is_file() and request_file.read_bytes() == request:
+            return
+    if work.is_file() and work.stat().st_size:
+        _copy_to_free_name(work, "is from another command, or other options")
+    remove_work(work)
+    with open_work(request_file, "wb") as file:
+        file.write(request)
+    open_work(work, "wb").close()
 
 
 def _copy_to_free_name(partial: Path, why: str) -> None:
