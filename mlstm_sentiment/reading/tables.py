@@ -37,7 +37,7 @@ _EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimit
 _MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 _OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
-NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
+_NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 _Quotes = Literal["standard", "none", "backslash"]
 _QUOTES_NAMES = {
     "standard": "",
@@ -232,16 +232,21 @@ class _Lines:
     """The lines of a text, each with its end: LF, CR LF or CR.
 
     lines: at most a little longer than a record may be. A record that is too long is an
-    InputError. place: names the input in errors.
+    InputError. location: names the input in errors.
     """
 
-    def __init__(self, lines: Iterator[str], place: str):
-        self._lines, self._place = lines, place
+    def __init__(self, lines: Iterator[str], location: str):
+        self._lines, self._location = lines, location
         self._ahead = deque[str]()  # lines that have been looked at
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
         self._is_long = False  # whether a cell in it may be
+
+    @property
+    def place(self) -> str:
+        """Where the record begins."""
+        return f"{self._location}, line {self.number + 1 - len(self.record)}"
 
     def sample(self) -> str:
         """Return the first lines without consuming them; blank ones before are taken."""
@@ -283,8 +288,7 @@ class _Lines:
         self._size += len(line)
         if self._size > LONGEST_RECORD:
             hint = f"; a quote may be open; {_UNQUOTED}" if self.record[1:] else ""
-            place = f"{self._place}, line {self.number + 1 - len(self.record)}"
-            raise InputError(f"{place}: {TOO_LONG}{hint}")
+            raise InputError(f"{self.place}: {TOO_LONG}{hint}")
         if self._size > _USUAL_CELL and not self._is_long:
             self._is_long = True
             _long_cells.enter()
@@ -334,7 +338,7 @@ class DelimitedRows:
         for number, cells in enumerate(self._records(dialect)):
             if number < self.table.lines_above:
                 continue
-            place = self._place(len(self._lines.record) - 1)
+            place = self._lines.place
             if not names:
                 names, self.table.header_place = self._header(cells), place
                 self._seen = [set() for _ in names]
@@ -363,29 +367,21 @@ class DelimitedRows:
         try:
             yield from self._lines.records(dialect.reader(self._lines), dialect.delimiter)
         except csv.Error as error:
-            raise self._malformed(str(error)) from error
-
-    def _malformed(self, reason: str) -> InputError:
-        place = self._place(len(self._lines.record) - 1)
-        if "unexpected end" in reason:
-            return InputError(
-                f"{place}: not a table (a quote is open from here to the end of the file); close "
-                f"it; {_UNQUOTED}"
+            what = (
+                "not a table (a quote is open from here to the end of the file); close it"
+                if "unexpected end" in str(error)
+                else "not a table: the quoted cell that begins here is not closed, or has a quote "
+                "in it that is not doubled"
             )
-        return InputError(
-            f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
-            f"quote in it that is not doubled; {_UNQUOTED}"
-        )
-
-    def _place(self, lines_before: int = 0) -> str:
-        return f"{self.table.location}, line {self._lines.number - lines_before}"
+            raise InputError(f"{self._lines.place}: {what}; {_UNQUOTED}") from error
 
     def _header(self, cells: Sequence[str]) -> list[str]:
+        place = f"{self.table.location}, line {self._lines.number}"
         if len(cells) > _MOST_COLUMNS:
-            raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
+            raise InputError(f"{place}: not a table ({len(cells):,} columns)")
         if match := _OTHER_TEXT.match("".join(self._lines.record)):
             kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
-            raise InputError(f"{self._place()}: not a table; it begins like {kind}")
+            raise InputError(f"{place}: not a table; it begins like {kind}")
         return column_names(cells)
 
     def _sniff(self) -> "_Dialect":
@@ -465,7 +461,7 @@ class DelimitedRows:
         for values, column in zip(self._seen, zip(*parts, strict=True), strict=True):
             if set(column) <= values - {""} or all(map(NUMBER.fullmatch, column)):
                 raise InputError(
-                    f"{self._place(len(lines) - 1)}: a quoted cell spans {len(lines)} lines, each "
+                    f"{self._lines.place}: a quoted cell spans {len(lines)} lines, each "
                     f"of which looks like a row; {_UNQUOTED}; if it is one cell, give --quoting "
                     "standard"
                 )
@@ -552,7 +548,7 @@ def _fits_only_unquoted(text: str, delimiter: str) -> bool:
 
 def names_columns(cells: Sequence[str]) -> bool:
     """Whether the cells of a first line may be names of columns, two or more."""
-    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
+    return len(cells) > 1 and all(re.fullmatch(_NAME, cell.strip('"')) for cell in cells)
 
 
 def column_names(header: Sequence[str]) -> list[str]:
