@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..text.profiles import normalized
 from .columns import Export, export_of, words_of
@@ -58,23 +58,17 @@ class _Readings(NamedTuple):
     has_slashes: bool = False
 
 
-ORDERS: tuple[Order, ...] = ("month first", "day first", "year first")
+ORDERS: tuple[Order, ...] = get_args(Order)
 _NO_DATE = _Readings(None, None, None)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    parts = re.sub(r"\{(\w+)\}", lambda match: _PARTS.get(match[1], match[0]), _escaped(text))
-    return re.compile(_BEFORE + parts, re.IGNORECASE)
-
-
-def _escaped(text: str) -> str:
-    """Return a format with its full stops as such: between parts they are no wildcards."""
-    return re.sub(r"(?<=\})\.(?=[ {])", r"\.", text)
 
 
 @cache
 def _patterns(kind: str) -> list[re.Pattern[str]]:
-    return list(map(_pattern, _LIST[kind]))
+    def filled(text: str) -> str:
+        text = re.sub(r"(?<=\})\.(?=[ {])", r"\.", text)  # full stops between parts: no wildcards
+        return re.sub(r"\{(\w+)\}", lambda match: _PARTS.get(match[1], match[0]), text)
+
+    return [re.compile(_BEFORE + filled(text), re.IGNORECASE) for text in _LIST[kind]]
 
 
 _matched_last: list[re.Pattern[str]] = []  # tried first: the next cell is probably written alike
@@ -146,9 +140,10 @@ class _Dates:
 
     def __init__(self, name: str):
         self.name = name
-        self.rank = _rank_of_name(name)
+        has = _kinds_of(name)
+        self.rank = _rank_of(has)
         self.cells = 0  # not empty
-        self._says_date = _says_date(name)
+        self._says_date = has["date"] or has["written"]
         self._valid: Counter[Order] = Counter()
         self._years: dict[Order, set[int]] = {order: set() for order in ORDERS}
         self._by_slashes = self._by_other_signs = 0  # cells that are two dates
@@ -233,13 +228,12 @@ def _is_missing(value: object) -> bool:
     return value in (None, "") or value != value
 
 
-def _rank_of_name(name: str) -> int:
+def _rank_of(has: Mapping[str, bool]) -> int:
     """Return how likely a column of dates says when texts were written; 0 is likeliest.
 
     0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never; NO_DATES:
-    a version or a number, though it looks like a date.
+    a version or a number, though it looks like a date. has: the kinds of words in its name.
     """
-    has = _kinds_of(name)
     if has["numbers"] and not has["date"]:
         return _NO_DATES
     if has["never"]:
@@ -249,11 +243,6 @@ def _rank_of_name(name: str) -> int:
     if has["written"] or (has["date"] and has["text"]):
         return 0
     return 1 if has["date"] else 3
-
-
-def _says_date(name: str) -> bool:
-    has = _kinds_of(name)
-    return has["date"] or has["written"]
 
 
 def _kinds_of(name: str) -> dict[str, bool]:
