@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from itertools import islice, zip_longest
 from threading import Lock
 from typing import IO, Any, Literal, NamedTuple
@@ -32,7 +32,6 @@ _USUAL_CELL = 131_072  # characters of a cell that csv reads unless its limit is
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-_LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 _MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
@@ -308,10 +307,6 @@ def text_lines(file: IO[bytes], errors: str) -> Iterator[str]:
             text.detach()
 
 
-def _lines_in(text: str) -> list[str]:
-    return _LINE_WITH_END.findall(text)
-
-
 class DelimitedRows:
     """The rows of delimited text below its header.
 
@@ -393,7 +388,8 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            deque(islice(self._lines, len(_lines_in(note[0]))), maxlen=0)  # passed over
+            for _ in StringIO(note[0], newline=""):
+                next(self._lines)
             sample = sample[note.end() :]
         quotes: _Quotes = "standard"
         if self.options.quoting != "auto":
@@ -420,7 +416,7 @@ class DelimitedRows:
         ranks = self._ranked(sample, quotes)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, _lines_in(sample)), "").rstrip("\r\n")
+        header = next(filter(str.strip, StringIO(sample, newline="")), "").rstrip("\r\n")
         for other in DELIMITERS if self._usual not in header else ():
             parts = header.split(other)
             if len(parts) > 1 and all(part and part == part.strip() for part in parts):
@@ -497,8 +493,7 @@ class _Dialect(NamedTuple):
         """Return the first records of a text, up to a malformed one."""
         first: list[list[str]] = []
         with suppress(csv.Error, InputError):
-            lines = (match[0] for match in _LINE_WITH_END.finditer(text))
-            first.extend(islice(self.records(lines), _SNIFFED))
+            first.extend(islice(self.records(StringIO(text, newline="")), _SNIFFED))
         return first
 
 
@@ -506,7 +501,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
     if not _ESCAPED_QUOTE.search(text):
         return False
-    lines = [line for line in _lines_in(text) if _ESCAPED_QUOTE.search(line)]
+    lines = [line for line in StringIO(text, newline="") if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
         with suppress(csv.Error, InputError):  # a line may be too long
@@ -535,7 +530,7 @@ def probable_delimiter(text: str) -> str | None:
 
 def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    lines = [line for line in _lines_in(text) if line.strip(" \r\n")]
+    lines = [line for line in StringIO(text, newline="") if line.strip(" \r\n")]
     width = lines[0].count(delimiter) + 1 if lines else 1
     if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
         return False
