@@ -157,20 +157,18 @@ def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterat
 
 def _gzip() -> Any:
     """Return isal's module if installed: it takes a third of zlib's time."""
-    try:
+    with suppress(ImportError):
         from isal import igzip
-    except ImportError:
-        return gzip
-    return igzip
+
+        return igzip
+    return gzip
 
 
 def _zstandard() -> Any:
     """Return the standard library's module of Python 3.14, or its backport."""
     for name in ("compression.zstd", "backports.zstd"):
-        try:
+        with suppress(ImportError):
             return import_module(name)
-        except ImportError:
-            continue
     raise InputError(".zst files need backports.zstd: pip install backports.zstd")
 
 
@@ -321,8 +319,7 @@ class Input:
             if (marked := marked_encoding(head)) is not None:
                 return Encoding(marked)
             if self.kind in DELIMITED:
-                with suppress(InputError):  # reading the table raises it, or an earlier one
-                    return encoding_of(takewhile(lambda line: not is_too_long(line), _lines(file)))
+                return encoding_of(takewhile(lambda line: not is_too_long(line), _lines(file)))
             return Encoding("utf-8")
 
     @property
