@@ -66,12 +66,17 @@ def text_of(value: object, place: str) -> str | None:
 def unicode_text(value: object, place: str) -> str | None:
     """Return `text_of` a value; InputError also for a lone surrogate, which UTF-8 cannot encode."""
     text = text_of(value, place)
-    if text is not None and not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{place}: {_SURROGATE}; fix the text") from error
+    if text is not None and not _is_unicode(text):
+        raise InputError(f"{place}: {_SURROGATE}; fix the text")
     return text
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can encode a text, which has no lone surrogates then."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
@@ -87,13 +92,10 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
         return False
     if "\x00" in text:
         report.nul += 1
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            if strict:
-                raise ValueError(_SURROGATE) from error
-            report.surrogates += 1
+    if not _is_unicode(text):
+        if strict:
+            raise ValueError(_SURROGATE)
+        report.surrogates += 1
     return True
 
 
