@@ -147,7 +147,7 @@ class _Dates:
         self._valid: Counter[Order] = Counter()
         self._years: dict[Order, set[int]] = {order: set() for order in ORDERS}
         self._by_slashes = self._by_other_signs = 0  # cells that are two dates
-        self._followed: Order | None = None
+        self.followed: Order | None = None  # another column's, if its own cells show no order
 
     def add(self, cell: Any) -> None:
         if _is_missing(cell):
@@ -176,7 +176,7 @@ class _Dates:
     def order(self) -> Order:
         """The order of the numbers, by all cells; without evidence, by the signs between them."""
         usual: Order = "month first" if self._by_slashes >= self._by_other_signs else "day first"
-        usual = self._followed or usual
+        usual = self.followed or usual
         # Of two that all cells fit, years that vary less are likelier.
         return max(ORDERS, key=lambda o: (self._valid[o], -len(self._years[o]), o == usual))
 
@@ -189,7 +189,7 @@ class _Dates:
     def is_order_known(self) -> bool:
         """Whether the cells show the order, or another column does, or no cell needs it."""
         is_needed = self._by_slashes + self._by_other_signs > 0
-        return self.is_order_shown or self._followed is not None or not is_needed
+        return self.is_order_shown or self.followed is not None or not is_needed
 
     @property
     def order_note(self) -> str:
@@ -197,10 +197,6 @@ class _Dates:
         return (
             f"No date shows whether the day or the month comes first; 3/4/2024 is taken as {read}."
         )
-
-    def follow(self, other: "_Dates") -> None:
-        """Read dates that no cell of their own column shows the order of as another column's."""
-        self._followed = other.order
 
     def _readings(self, cell: Any) -> _Readings:
         if self.rank == _NO_DATES or _is_missing(cell):
@@ -323,7 +319,7 @@ class TableModel:
             others = self._dated().values()
             sure = next((d for d in others if d.are_dates and d.is_order_shown), None)
             if sure is not None:
-                dates.follow(sure)
+                dates.followed = sure.order
         return dates
 
     @property
