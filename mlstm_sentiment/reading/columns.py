@@ -166,18 +166,16 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
         matches = [column for column in candidates if words_of(column.name) == sure]
         if len(matches) == 1:
             return _Choice(ranked, matches[0].name)
+    candidates = candidates or [column for column in likely if column.holds == "texts"]
     if len(candidates) == 1:
         return _Choice(ranked, candidates[0].name)
-    if len(candidates) > 1:
+    if candidates:
         prose = [column for column in candidates if column.role == "text"]
         if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
             return _Choice(ranked, prose[0].name)
-        return _Choice(ranked, None, _both(candidates))
-    prose = [column for column in likely if column.holds == "texts"]
-    if len(prose) == 1:
-        return _Choice(ranked, prose[0].name)
-    if len(prose) > 1:
-        return _Choice(ranked, None, _both(prose))
+        first = " and ".join(repr(column.name) for column in candidates[:2])
+        both = "both " if len(candidates) == 2 else ""
+        return _Choice(ranked, None, f"{first} {both}may be the text")
     short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
     if len(short) == 1 and not likely:
         return _Choice(ranked, short[0].name)
@@ -383,11 +381,6 @@ def _praise_and_complaint(columns: Sequence[_Column]) -> tuple[str, str] | None:
         )
     ]
     return (sides[0][0], sides[1][0]) if sides[0] and sides[1] else None
-
-
-def _both(columns: Sequence[_Column]) -> str:
-    names = " and ".join(repr(column.name) for column in columns[:2])
-    return f"{names} {'both ' if len(columns) == 2 else ''}may be the text"
 
 
 def _short(cell: str) -> str:

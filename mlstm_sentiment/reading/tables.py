@@ -120,7 +120,15 @@ class TableReport:
 
         Of JSON, which may come in several calls, each row may be the one that shows it.
         """
-        first, error = self._first(rows)
+        first, size, error = list[Record](), 0, None
+        try:
+            for row in rows:
+                first.append(row)
+                size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
+                if len(first) == _SAMPLED or size > LONGEST_RECORD:
+                    break
+        except InputError as raised:  # after the rows before it
+            error = raised
         names = list(dict.fromkeys(name for row in first for name in row))
         if self.is_table and first:
             self.header_rows = extra_header_rows(names, first)
@@ -141,19 +149,6 @@ class TableReport:
             if not self.is_table:  # rows of JSON may differ
                 self._choose([row])
             yield row
-
-    def _first(self, rows: Iterator[Record]) -> tuple[list[Record], InputError | None]:
-        """Return the first rows, and the error that ended them."""
-        first, size = list[Record](), 0
-        try:
-            for row in rows:
-                first.append(row)
-                size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
-                if len(first) == _SAMPLED or size > LONGEST_RECORD:
-                    break
-        except InputError as error:
-            return first, error
-        return first, None
 
     def _choose(self, rows: Sequence[Record]) -> None:
         """Choose the column of the text by these rows and those before, unless it is chosen."""
