@@ -25,6 +25,7 @@ _TEXT_NAMES, _REPLIES_TO_TEXT, _PERHAPS_REPLIES, _REPLY_WORDS, _OTHER_WORDS, _AB
     frozenset(_NAMES[kind])
     for kind in ("text", "reply_to_text", "perhaps_reply", "reply", "other", "about")
 )
+_EXPORTS: Sequence[dict[str, Any]] = _NAMES["exports"]
 _RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
@@ -61,19 +62,6 @@ _LABEL_WORDS = 6  # at most: "Neither satisfied nor dissatisfied" is an answer t
 _SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
 _MOST_LINES_ABOVE = 10
 _MOSTLY = 0.6  # of the cells that decide what a column holds
-
-
-@dataclass(frozen=True, kw_only=True)
-class Export:
-    """A common export, known by the names of its columns, as `words_of` returns them."""
-
-    name: str
-    has: tuple[str, ...]
-    text: str | None = None  # None: a row has several texts
-    date: str | None = None
-
-
-_EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
 
 
 @dataclass(frozen=True)
@@ -152,11 +140,11 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
-        matches = [c for c in likely if words_of(c.name) == export.text]
+        matches = [c for c in likely if words_of(c.name) == export.get("text")]
         if len(matches) == 1:
             return _Choice(ranked, matches[0].name)
-        if export.text is None:
-            return _Choice(ranked, None, f"{export.name}: a row has several texts")
+        if "text" not in export:
+            return _Choice(ranked, None, f"{export['name']}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         both = " ".join(f"--text-key {shlex.quote(name)}" for name in pair)
         doubt = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
@@ -205,9 +193,10 @@ def _without_replies(columns: Sequence[_Column]) -> list[_Column]:
     return [replace(c, role=role) if words_of(c.name) in doubtful else c for c in columns]
 
 
-def export_of(names: Iterable[str]) -> Export | None:
+def export_of(names: Iterable[str]) -> dict[str, Any] | None:
+    """Return the common export that has columns of these names, as columns.toml describes it."""
     words = set(map(words_of, names))
-    return next((export for export in _EXPORTS if words.issuperset(export.has)), None)
+    return next((one for one in _EXPORTS if words.issuperset(one["has"])), None)
 
 
 def lines_above_header(records: Sequence[Sequence[str]]) -> int:

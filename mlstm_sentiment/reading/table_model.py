@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from ..text.profiles import normalized
-from .columns import Export, export_of, words_of
+from .columns import export_of, words_of
 
 Order = Literal["month first", "day first", "year first"]
 
@@ -285,7 +285,7 @@ class TableModel:
         self.has_other_groups = False  # beyond MOST_GROUPS
         self._sample: list[Mapping[str, Any]] = []
         self._columns: dict[str, _Dates] | None = None  # those that may be dates; found when needed
-        self._export: Export | None = None
+        self._export: dict[str, Any] | None = None
         self._known: tuple[_Dates | None, _Dates | None] | None = None  # until a row comes
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -341,7 +341,7 @@ class TableModel:
 
     def _time_axis(self) -> _Dates | None:
         axes = [dates for dates in self._dated().values() if dates.rank < 4]
-        known = self._export.date if self._export else None
+        known = self._export.get("date") if self._export else None
         axes.sort(key=lambda dates: (words_of(dates.name) != known, dates.rank))
         return next(filter(None, map(self._in_order, axes)), None)
 
