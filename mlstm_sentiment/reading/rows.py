@@ -61,10 +61,9 @@ class Rows:
 
     def __init__(self, source: Source, *, show_progress: bool = False):
         self.source, self.key, self.tagged = source, KeyChooser(source.text_key), 0
-        self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
         self.count, self.longest = 0, ("", source.name)
-        self.keys = [] if source.is_stream else self._checked_keys()
+        self.keys = [] if source.is_stream else self._checked_keys(show_progress)
         if source.by and self.keys and source.by not in self.keys:
             present = ", ".join(map(repr, self.keys))
             raise InputError(f"--by {source.by}: no such column; the input has {present}")
@@ -106,11 +105,11 @@ class Rows:
         self.tagged += text is not None and without_tags(text) != text
         return InputRow(record, answered_text(text, self.key.header_in(record)))
 
-    def _checked_keys(self) -> list[str]:
+    def _checked_keys(self, show_progress: bool) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
         own = source.shard
-        shown = self._shows_progress
-        with ProgressBar("check", unit=" rows", shown=shown, delay=_CHECK_SECONDS) as progress:
+        bar = ProgressBar("check", unit=" rows", shown=show_progress, delay=_CHECK_SECONDS)
+        with bar as progress:
             for number, record in enumerate(source.all_records(position), start=1):
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:

@@ -257,6 +257,7 @@ class _Lines:
 
     def records(self, reader: Iterator[list[str]], delimiter: str) -> Iterator[list[str]]:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
+        blank = " \r\n" if delimiter == "\t" else " \t\r\n"
         while True:
             self.record, self._size = [], 0
             try:
@@ -267,7 +268,7 @@ class _Lines:
                     _long_cells.leave()
             if cells is None:
                 return
-            if not _is_blank(self.record, delimiter):
+            if any(line.strip(blank) for line in self.record):  # an empty cell in quotes is a row
                 yield cells
 
     def __iter__(self) -> Iterator[str]:
@@ -456,12 +457,6 @@ class DelimitedRows:
                     f"of which looks like a row; {_UNQUOTED}; if it is one cell, give --quoting "
                     "standard"
                 )
-
-
-def _is_blank(lines: Iterable[str], delimiter: str) -> bool:
-    """Whether a record has nothing in it; an empty cell in quotes is a row."""
-    blank = " \r\n" if delimiter == "\t" else " \t\r\n"
-    return not any(line.strip(blank) for line in lines)
 
 
 class _Dialect(NamedTuple):
