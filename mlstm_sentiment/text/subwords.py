@@ -78,13 +78,12 @@ class SubwordTokenizer(Tokenizer):
         if len(parts) == 1:
             return np.array(self._processor.encode(parts[0]), np.uint16)
         tokens = [
-            self._verbatim(part) if number % 2 else np.array(self._processor.encode(part))
+            self._bytes[np.frombuffer(part.encode("utf-8", "surrogateescape"), np.uint8)]
+            if number % 2
+            else np.array(self._processor.encode(part))
             for number, part in enumerate(parts)
         ]
         return np.concatenate(tokens).astype(np.uint16)
-
-    def _verbatim(self, text: str) -> np.ndarray:
-        return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
     def pieces(self) -> dict[str, Any]:
         """Return what splits a text, for JSON: kind, pieces, scores, and the token of each byte.
