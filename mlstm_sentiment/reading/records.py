@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import (
-    BINARY,
-    DELIMITED,
-    WORKBOOKS,
-    Input,
-    Position,
-    as_input,
-    lines_of,
-)
+from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
 from .tables import (
     DELIMITERS,
     DelimitedRows,

@@ -29,14 +29,7 @@ from ..files.writer import (
 )
 from ..reading.columns import NUMBER
 from ..reading.inputs import COMPRESSIONS
-from ..reading.row_files import (
-    STANDARD,
-    Dialect,
-    RowFormat,
-    cell_of,
-    refused_values,
-    row_as_json,
-)
+from ..reading.row_files import STANDARD, Dialect, RowFormat, cell_of, refused_values, row_as_json
 from ..reading.rows import Rows
 from ..reading.tables import Record
 from ..reading.workbooks import check_fits, write_workbook
@@ -197,11 +190,7 @@ class ResumableOutput(RowOutput):
     """
 
     def __init__(
-        self,
-        file: IO[bytes],
-        row_format: RowFormat,
-        columns: Sequence[str],
-        added: Sequence[str],
+        self, file: IO[bytes], row_format: RowFormat, columns: Sequence[str], added: Sequence[str]
     ):
         super().__init__(file, row_format, columns)
         self._work, self._added = file, added
