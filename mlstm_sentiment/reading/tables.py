@@ -388,17 +388,12 @@ class DelimitedRows:
                 next(self._lines)
             sample = sample[note.end() :]
         quotes: _Quotes = "standard"
-        if self.options.quoting != "auto":
+        if not (is_auto := self.options.quoting == "auto"):
             quotes = self.options.quoting
         elif _is_escaped(sample, delimiter or self._delimiter_of(sample, quotes)):
             quotes = "backslash"
         delimiter = delimiter or self._delimiter_of(sample, quotes)
-        if (
-            self.options.quoting == "auto"
-            and delimiter == "\t"
-            and note is None
-            and _fits_only_unquoted(sample, delimiter)
-        ):
+        if is_auto and delimiter == "\t" and note is None and _fits_only_unquoted(sample):
             quotes = "none"
         dialect = _Dialect(delimiter, quotes)
         self.table.lines_above = lines_above_header(dialect.first_records(sample))
@@ -409,19 +404,7 @@ class DelimitedRows:
 
     def _delimiter_of(self, sample: str, quotes: "_Quotes") -> str:
         """Return the delimiter that splits most first records like the header, or the usual one."""
-        ranks = self._ranked(sample, quotes)
-        if ranks:
-            return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, StringIO(sample, newline="")), "").rstrip("\r\n")
-        for other in DELIMITERS if self._usual not in header else ():
-            parts = header.split(other)
-            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
-                return other  # though not all records fit: an error says where
-        return self._usual
-
-    def _ranked(self, sample: str, quotes: "_Quotes") -> dict[str, Any]:
-        """Return the possible delimiters with their ranks; a larger rank is more likely."""
-        ranks = {}
+        ranks: dict[str, Any] = {}  # of the possible ones; a larger rank is more likely
         for delimiter in DELIMITERS:
             records = _Dialect(delimiter, quotes).first_records(sample)
             records = records[lines_above_header(records) :]
@@ -433,7 +416,14 @@ class DelimitedRows:
                 is_usual = delimiter == self._usual
                 if is_usual or (is_sensible and fitting > 0.8):
                     ranks[delimiter] = (is_sensible, fitting > 0.5, is_usual, fitting, widths[0])
-        return ranks
+        if ranks:
+            return max(ranks, key=ranks.__getitem__)
+        header = next(filter(str.strip, StringIO(sample, newline="")), "").rstrip("\r\n")
+        for other in DELIMITERS if self._usual not in header else ():
+            parts = header.split(other)
+            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
+                return other  # though not all records fit: an error says where
+        return self._usual
 
     def _check_swallowed(self, cells: Sequence[str], delimiter: str) -> None:
         """Raise InputError for a quoted cell that seems to have swallowed several rows.
@@ -518,14 +508,14 @@ def probable_delimiter(text: str) -> str | None:
     return None
 
 
-def _fits_only_unquoted(text: str, delimiter: str) -> bool:
+def _fits_only_unquoted(text: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
     lines = [line for line in StringIO(text, newline="") if line.strip(" \r\n")]
-    width = lines[0].count(delimiter) + 1 if lines else 1
-    if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
+    widths = {line.count("\t") + 1 for line in lines}
+    if len(widths) != 1 or widths == {1}:
         return False
     return any(
-        [len(row) for row in _Dialect(delimiter, "standard").first_records(line)] != [width]
+        [len(row) for row in _Dialect("\t", "standard").first_records(line)] != [*widths]
         for line in lines
         if '"' in line
     )
