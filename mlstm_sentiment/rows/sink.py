@@ -202,14 +202,8 @@ class ResumableOutput(RowOutput):
 
         If not to all, write the others next.
         """
-        answers = list(self._stored_answers(rows))
-        self._rows += len(answers)
-        if answers:
-            self._columns = self._columns or [*rows[0], *self._added]
-        return answers
-
-    def _stored_answers(self, rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
-        """Yield what was added to rows, up to the first that the file's next line is not of."""
+        answers = []
+        # The file's next line may be of no row, or of another one.
         with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
             for row in rows:
                 line = self._work.readline()
@@ -217,9 +211,13 @@ class ResumableOutput(RowOutput):
                 answer = {name: stored.pop(name) for name in self._added}
                 is_whole = line.endswith(b"\n")
                 if not is_whole or self._json(stored, row.place) != self._json(row, row.place):
-                    return
+                    break
                 self._size += len(line)
-                yield answer
+                answers.append(answer)
+        self._rows += len(answers)
+        if answers:
+            self._columns = self._columns or [*rows[0], *self._added]
+        return answers
 
     def cut(self) -> None:
         """Cut off what was not taken: part of a line, or rows that differ, after copying all."""
