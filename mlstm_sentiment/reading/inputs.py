@@ -22,17 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..bounds import check_unset
 from ..errors import InputError, brief
-from .encodings import (
-    HEAD,
-    MARKS,
-    MIXED,
-    UTF8,
-    Encoding,
-    encoding_of,
-    marked_encoding,
-    recoded_lines,
-)
-from .row_files import Dialect
+from .encodings import HEAD, MIXED, UTF8, Encoding, encoding_of, marked_encoding, recoded_lines
 
 READ_AT_ONCE = 1 << 16
 
@@ -331,18 +321,6 @@ class Input:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         is_text = self.compression is None and self.kind not in BINARY
         return is_text and self.encoding in UTF8
-
-    def dialect(self, delimiter: str) -> Dialect:
-        """Return how a table of its rows is written, so that the same programs can read it.
-
-        delimiter: that of the input.
-        """
-        if self.kind in WORKBOOKS:
-            return Dialect(mark=True)
-        if self.kind not in (*DELIMITED, ".txt"):
-            return Dialect()
-        codec = "utf-8" if self.encoding == MIXED else self.encoding
-        return Dialect(delimiter if self.kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     @cached_property
     def identity(self) -> list[str | int | None]:

@@ -15,12 +15,14 @@ from ..bounds import check_unset
 from ..errors import InputError
 from ..text.profiles import checked_texts
 from .columns import is_sure_name
-from .encodings import marked_encoding
+from .encodings import MARKS, MIXED, marked_encoding
 from .inputs import (
+    DELIMITED,
     JSON_KINDS,
     LONGEST_RECORD,
     OTHER_FILES,
     TOO_LONG,
+    WORKBOOKS,
     Input,
     Position,
     TableOptions,
@@ -265,8 +267,15 @@ class Source:
         return bool(self.texts) or self.file.kind not in JSON_KINDS
 
     def dialect(self, delimiter: str) -> Dialect:
-        """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
-        return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
+        """Return how CSV of its rows is written, so that the same programs can read it.
+
+        delimiter: that of the input.
+        """
+        kind = "" if self.texts or self.is_stream else self.file.kind
+        if kind not in (*DELIMITED, ".txt"):
+            return Dialect(mark=kind in WORKBOOKS)
+        codec = "utf-8" if self.file.encoding == MIXED else self.file.encoding
+        return Dialect(delimiter if kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     def records(self) -> Iterator[Record]:
         """Yield the rows of the shard; InputError, with file and line, for a faulty one."""
