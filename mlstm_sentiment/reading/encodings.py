@@ -81,9 +81,7 @@ def encoding_of(lines: Iterable[bytes]) -> Encoding:
             if size < _EVIDENCE and line not in evidence:
                 evidence[line] = None
                 size += len(line)
-    if not broken:
-        return Encoding("utf-8")
-    guess = _guessed(b"".join(evidence)[:_EVIDENCE])
+    guess = _guessed(b"".join(evidence)[:_EVIDENCE]) if broken else None
     if guess is None:
         return Encoding("utf-8")
     if valid < broken:

@@ -144,9 +144,9 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    what = "a JSON array" if _begins_an_array(head) else "JSON"
-    table = TableReport(source.location, what, is_table=False)
     text, _ = _whole(source, file, _LONGEST_JSON, strict, _ON_LINES)
+    what = "a JSON array" if text[:READ_AHEAD].lstrip().startswith("[") else "JSON"
+    table = TableReport(source.location, what, is_table=False)
     items = _json_items(text, source.location)
     records = (_as_record(item, f"{source.location}, item {n}") for n, item in enumerate(items, 1))
     yield from sampled_records(records, table, strict=strict)
@@ -177,17 +177,13 @@ def _json_items(text: str, location: str) -> list[Any]:
 
 def has_json_lines(head: bytes) -> bool:
     """Return whether a .json that begins so has one object per line."""
-    if _begins_an_array(head):
-        return False
     lines = head.removeprefix(BYTE_ORDER_MARK).strip().split(b"\n")
+    if lines[0].startswith(b"["):
+        return False
     if not lines[0].lstrip().startswith(b"{") or lines[0].lstrip()[1:].lstrip()[:1] == b"'":
         return True  # Python's notation, or an error that is found there
     is_whole = len(lines) == 1 and len(head) < READ_AHEAD
     return not is_whole and len(lines) > 1 and lines[0].rstrip().endswith(b"}")
-
-
-def _begins_an_array(head: bytes) -> bool:
-    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
