@@ -29,7 +29,7 @@ from .inputs import (
     as_input,
     check_used,
 )
-from .records import BYTE_ORDER_MARK, read_lines, read_records, sampled_records
+from .records import BYTE_ORDER_MARK, read_lines, read_records
 from .row_files import Dialect
 from .tables import Record, TableReport, names_columns
 from .texts import KeyChooser, read_text
@@ -88,7 +88,7 @@ def _arriving_records(
     table, number = TableReport(PLACE, "JSON lines", is_table=False), 1
     for lines in chain([first], arriving):
         records = read_lines(lines, kind, PLACE, strict=True, codec=codec, first=number)
-        yield sampled_records(records, table) if kind == ".jsonl" else records
+        yield table.sampled(records) if kind == ".jsonl" else records
         number += len(lines)
 
 

@@ -115,11 +115,20 @@ class TableReport:
             )
         return [*parts, *self.notes]
 
-    def sampled(self, rows: Iterator[Record]) -> Iterator[Record]:
+    def sampled(self, rows: Iterator[Record], *, strict: bool = True) -> Iterator[Record]:
         """Yield rows; the first ones show the column of the text, and what is header.
 
-        Of JSON, which may come in several calls, each row may be the one that shows it.
+        Of JSON, which may come in several calls, each row may be the one that shows it. strict:
+        whether bytes that are not UTF-8 are refused before; else rows with U+FFFD are marked as
+        repaired.
         """
+
+        def counted_row(row: Record) -> Record:
+            self.rows += 1
+            row.table = self
+            row.repaired |= not strict and any("\ufffd" in str(v) for v in row.values())
+            return row
+
         first, size, error = list[Record](), 0, None
         try:
             for row in rows:
@@ -142,13 +151,13 @@ class TableReport:
                 header = zip(by_place.values(), cells, strict=True)
                 first.insert(0, Record(header, self.header_place or self.location))
         self._choose(first)
-        yield from first
+        yield from map(counted_row, first)
         if error is not None:
             raise error
         for row in rows:
             if not self.is_table:  # rows of JSON may differ
                 self._choose([row])
-            yield row
+            yield counted_row(row)
 
     def _choose(self, rows: Sequence[Record]) -> None:
         """Choose the column of the text by these rows and those before, unless it is chosen."""
