@@ -16,7 +16,7 @@ from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..errors import InputError
 from ..files.writer import write_content, write_json
-from ..text.glyphs import glyph, visible
+from ..text.glyphs import visible
 from ..text.profiles import checked_texts
 from ..units.unit_traces import UnitTrace, UnitTraces, sentiment_traces
 from .page import (
@@ -88,7 +88,7 @@ def letters(
     attributes: of the element of a character, by its value and the limit.
     """
     return "".join(
-        f"<span {attributes(value, limit)}>{html.escape(glyph(character))}</span>"
+        f"<span {attributes(value, limit)}>{html.escape(visible(character))}</span>"
         for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
     )
 
@@ -203,12 +203,12 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
         "largest": _rounded(largest),
         "ranges": _rounded(traces.ranges()),
         "poles": traces.meanings(),
-        "names": {c: _character_name(c) for c in characters if glyph(c) == c},
+        "names": {c: _character_name(c) for c in characters if visible(c) == c},
         "texts": [
             {
                 "sizes": "".join(map(str, np.diff(trace.offsets).tolist())),
                 "names": {
-                    at: _character_name(c) for at, c in enumerate(trace.text) if glyph(c) != c
+                    at: _character_name(c) for at, c in enumerate(trace.text) if visible(c) != c
                 },
                 "values": [
                     base64.b64encode(np.rint(values * (_PARTS / limit)).astype("<i2")).decode()
@@ -231,7 +231,7 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
             pairs = zip(trace.text, trace.values[:, index].tolist(), strict=True)
             painted = (
                 # A colour still on at the end of a line would fill the rest of it.
-                f"{_RESET}\n" if c == "\n" else _painted(glyph(c), value, limit, palette)
+                f"{_RESET}\n" if c == "\n" else _painted(visible(c), value, limit, palette)
                 for c, value in pairs
             )
             blocks.append("".join(painted) + _RESET)

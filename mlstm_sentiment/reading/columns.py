@@ -11,10 +11,10 @@ import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 Row = Mapping[str, Any]
 _Role = Literal["text", "question", "reply", "other", "unknown"]
@@ -25,6 +25,7 @@ _TEXT_NAMES, _REPLIES_TO_TEXT, _PERHAPS_REPLIES, _REPLY_WORDS, _OTHER_WORDS, _AB
     frozenset(_NAMES[kind])
     for kind in ("text", "reply_to_text", "perhaps_reply", "reply", "other", "about")
 )
+_EXPORTS: Sequence[dict[str, Any]] = _NAMES["exports"]
 _RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
@@ -63,28 +64,46 @@ _MOST_LINES_ABOVE = 10
 _MOSTLY = 0.6  # of the cells that decide what a column holds
 
 
-@dataclass(frozen=True, kw_only=True)
-class Export:
-    """A common export, known by the names of its columns, as `words_of` returns them."""
-
-    name: str
-    has: tuple[str, ...]
-    text: str | None = None  # None: a row has several texts
-    date: str | None = None
-
-
-_EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
-
-
-class _Column(NamedTuple):
+@dataclass(frozen=True)
+class _Column:
     """A column as the chooser sees it."""
 
     name: str
-    role: _Role  # by its name
-    holds: str  # in a word or two: "texts", "numbers", "labels", ...
-    example: str  # a cell
-    words: float  # mean, of the cells that are not empty
-    filled: int  # cells that are not empty
+    cells: Sequence[str]  # those that are not empty
+    role: _Role = "unknown"  # by its name
+
+    def share(self, pattern: re.Pattern[str]) -> float:
+        return sum(pattern.fullmatch(cell) is not None for cell in self.cells) / len(self.cells)
+
+    @cached_property
+    def words(self) -> float:
+        """The mean of a cell."""
+        return sum(len(_WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
+
+    @cached_property
+    def holds(self) -> str:
+        """What the cells are, in a word or two: "texts", "numbers", "labels", ..."""
+        if not self.cells:
+            return "nothing"
+        for kind, pattern in (
+            ("dates", _DATE), ("numbers", NUMBER), ("addresses of pages", _URL),
+            ("addresses of mail", _EMAIL), ("data", _JSON_LIKE),
+        ):  # fmt: skip
+            if self.share(pattern) >= _MOSTLY:
+                return kind
+        letters = sum(sum(map(str.isalpha, cell)) for cell in self.cells)
+        if letters < 0.5 * sum(len(cell) for cell in self.cells):
+            return "codes"
+        counts = Counter(self.cells)
+        if len(self.cells) > _SEVERAL and len(counts) == 1:
+            return "one value"
+        replies = sum(_REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
+        if replies >= _MOSTLY and self.words > 5:
+            return "replies"
+        is_short = all(len(cell.split()) <= _LABEL_WORDS for cell in counts)
+        if is_short and len(counts) <= 12 and 3 * len(counts) <= len(self.cells):
+            return "labels"
+        return "texts" if self.words >= 3 else "short texts"
 
     @property
     def is_candidate(self) -> bool:
@@ -102,9 +121,9 @@ class _Choice:
     def question(self, option: str) -> str:
         """Return the question to the user: the likeliest columns, a cell of each, the option."""
         examples = [
-            f"{column.name!r} ({column.holds}: {_short(column.example)!r})"
+            f"{column.name!r} ({column.holds}: {_short(max(column.cells[:20], key=len))!r})"
             for column in self.columns[:4]
-            if column.filled
+            if column.cells
         ]
         return (
             f"{self.doubt}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
@@ -121,11 +140,11 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
-        matches = [c for c in likely if words_of(c.name) == export.text]
+        matches = [c for c in likely if words_of(c.name) == export.get("text")]
         if len(matches) == 1:
             return _Choice(ranked, matches[0].name)
-        if export.text is None:
-            return _Choice(ranked, None, f"{export.name}: a row has several texts")
+        if "text" not in export:
+            return _Choice(ranked, None, f"{export['name']}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         both = " ".join(f"--text-key {shlex.quote(name)}" for name in pair)
         doubt = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
@@ -135,18 +154,16 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> _Choice:
         matches = [column for column in candidates if words_of(column.name) == sure]
         if len(matches) == 1:
             return _Choice(ranked, matches[0].name)
+    candidates = candidates or [column for column in likely if column.holds == "texts"]
     if len(candidates) == 1:
         return _Choice(ranked, candidates[0].name)
-    if len(candidates) > 1:
+    if candidates:
         prose = [column for column in candidates if column.role == "text"]
         if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
             return _Choice(ranked, prose[0].name)
-        return _Choice(ranked, None, _both(candidates))
-    prose = [column for column in likely if column.holds == "texts"]
-    if len(prose) == 1:
-        return _Choice(ranked, prose[0].name)
-    if len(prose) > 1:
-        return _Choice(ranked, None, _both(prose))
+        first = " and ".join(repr(column.name) for column in candidates[:2])
+        both = "both " if len(candidates) == 2 else ""
+        return _Choice(ranked, None, f"{first} {both}may be the text")
     short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
     if len(short) == 1 and not likely:
         return _Choice(ranked, short[0].name)
@@ -173,12 +190,13 @@ def _without_replies(columns: Sequence[_Column]) -> list[_Column]:
         doubtful, role = _REPLIES_TO_TEXT, "reply"
     elif not any(column.holds == "texts" for column in others):
         return [*columns]
-    return [c._replace(role=role) if words_of(c.name) in doubtful else c for c in columns]
+    return [replace(c, role=role) if words_of(c.name) in doubtful else c for c in columns]
 
 
-def export_of(names: Iterable[str]) -> Export | None:
+def export_of(names: Iterable[str]) -> dict[str, Any] | None:
+    """Return the common export that has columns of these names, as columns.toml describes it."""
     words = set(map(words_of, names))
-    return next((export for export in _EXPORTS if words.issuperset(export.has)), None)
+    return next((one for one in _EXPORTS if words.issuperset(one["has"])), None)
 
 
 def lines_above_header(records: Sequence[Sequence[str]]) -> int:
@@ -186,7 +204,11 @@ def lines_above_header(records: Sequence[Sequence[str]]) -> int:
 
     They fill fewer cells than the header, whose cells are names, and whose width most rows have.
     """
-    widths = [_width(record) for record in records]
+    # Cells up to the last one that is not blank.
+    widths = [
+        max((number for number, cell in enumerate(record, 1) if cell.strip()), default=0)
+        for record in records
+    ]
     for above in range(1, min(_MOST_LINES_ABOVE, len(records) - 2) + 1):
         titles, header, rows = records[:above], records[above], widths[above + 1 :]
         if (
@@ -217,11 +239,6 @@ def _filled(record: Sequence[str]) -> list[str]:
     return [cell for cell in record if cell.strip()]
 
 
-def _width(record: Sequence[str]) -> int:
-    """Return the number of cells up to the last one that is not blank."""
-    return max((number for number, cell in enumerate(record, 1) if cell.strip()), default=0)
-
-
 def _may_be_name(cell: str) -> bool:
     is_value = any(pattern.fullmatch(cell) for pattern in (NUMBER, _DATE, _URL, _EMAIL))
     is_short = len(cell.split()) <= 5 or ASKS.search(cell) is not None
@@ -248,7 +265,7 @@ def header_is_a_row(
         if key.startswith(UNNAMED):
             continue
         cells = [cell for row in rows if (cell := str(row.get(key) or "").strip())]
-        holds, is_alike = _Content(cells).holds, False
+        holds, is_alike = _Column(name, cells).holds, False
         if pattern := {"numbers": NUMBER, "dates": _DATE}.get(holds):
             is_alike = pattern.fullmatch(name.strip()) is not None
             if not is_alike and all(map(pattern.fullmatch, cells)):
@@ -335,47 +352,7 @@ def _role_of(name: str) -> _Role:
 
 def _column(name: str, values: Iterable[Any]) -> _Column:
     cells = [text for value in values if (text := "" if value is None else str(value).strip())]
-    content = _Content(cells)
-    example = max(cells[:20], key=len, default="")
-    return _Column(name, _role_of(name), content.holds, example, content.words, len(cells))
-
-
-@dataclass(frozen=True)
-class _Content:
-    """The kind of content in a column's cells."""
-
-    cells: Sequence[str]  # not empty
-
-    def share(self, pattern: re.Pattern[str]) -> float:
-        return sum(pattern.fullmatch(cell) is not None for cell in self.cells) / len(self.cells)
-
-    @cached_property
-    def words(self) -> float:
-        return sum(len(_WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
-
-    @cached_property
-    def holds(self) -> str:
-        if not self.cells:
-            return "nothing"
-        for kind, pattern in (
-            ("dates", _DATE), ("numbers", NUMBER), ("addresses of pages", _URL),
-            ("addresses of mail", _EMAIL), ("data", _JSON_LIKE),
-        ):  # fmt: skip
-            if self.share(pattern) >= _MOSTLY:
-                return kind
-        letters = sum(sum(map(str.isalpha, cell)) for cell in self.cells)
-        if letters < 0.5 * sum(len(cell) for cell in self.cells):
-            return "codes"
-        counts = Counter(self.cells)
-        if len(self.cells) > _SEVERAL and len(counts) == 1:
-            return "one value"
-        replies = sum(_REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
-        if replies >= _MOSTLY and self.words > 5:
-            return "replies"
-        is_short = all(len(cell.split()) <= _LABEL_WORDS for cell in counts)
-        if is_short and len(counts) <= 12 and 3 * len(counts) <= len(self.cells):
-            return "labels"
-        return "texts" if self.words >= 3 else "short texts"
+    return _Column(name, cells, _role_of(name))
 
 
 def _rank(column: _Column) -> tuple[Any, ...]:
@@ -393,11 +370,6 @@ def _praise_and_complaint(columns: Sequence[_Column]) -> tuple[str, str] | None:
         )
     ]
     return (sides[0][0], sides[1][0]) if sides[0] and sides[1] else None
-
-
-def _both(columns: Sequence[_Column]) -> str:
-    names = " and ".join(repr(column.name) for column in columns[:2])
-    return f"{names} {'both ' if len(columns) == 2 else ''}may be the text"
 
 
 def _short(cell: str) -> str:

@@ -81,9 +81,7 @@ def encoding_of(lines: Iterable[bytes]) -> Encoding:
             if size < _EVIDENCE and line not in evidence:
                 evidence[line] = None
                 size += len(line)
-    if not broken:
-        return Encoding("utf-8")
-    guess = _guessed(b"".join(evidence)[:_EVIDENCE])
+    guess = _guessed(b"".join(evidence)[:_EVIDENCE]) if broken else None
     if guess is None:
         return Encoding("utf-8")
     if valid < broken:
@@ -104,15 +102,14 @@ def _guessed(content: bytes) -> Encoding | None:
         for match in from_bytes(content, 1, len(content), _PLAUSIBLE, list(_USUAL))
         for name in (match.encoding, *(each.encoding for each in match.submatch))
     }
-    ranked = sorted((found[name], place) for place, name in enumerate(_USUAL) if name in found)
-    if not ranked:
+    best = min(filter(found.__contains__, _USUAL), key=found.__getitem__, default=None)
+    if best is None:
         return None
     if "cp932" in found and _HIRAGANA.search(content.decode("cp932", errors="replace")):
-        ranked = [(found["cp932"], _USUAL.index("cp932"))]  # as Korean, it is no less orderly
-    least, place = ranked[0]
-    alike = [_USUAL[place]]
-    if alike[0] in _LATIN:
-        alike = [name for name in _LATIN if found.get(name, 1.0) <= least + _ABOUT_EQUAL]
+        best = "cp932"  # as Korean, it is no less orderly
+    alike = [best]
+    if best in _LATIN:
+        alike = [name for name in _LATIN if found.get(name, 1.0) <= found[best] + _ABOUT_EQUAL]
     rivals = {content.decode(name, errors="replace") for name in alike}
     return Encoding(alike[0], (1 - found[alike[0]]) / (1 + 0.25 * (len(rivals) - 1)))
 

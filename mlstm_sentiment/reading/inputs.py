@@ -22,17 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from ..bounds import check_unset
 from ..errors import InputError, brief
-from .encodings import (
-    HEAD,
-    MARKS,
-    MIXED,
-    UTF8,
-    Encoding,
-    encoding_of,
-    marked_encoding,
-    recoded_lines,
-)
-from .row_files import Dialect
+from .encodings import HEAD, MIXED, UTF8, Encoding, encoding_of, marked_encoding, recoded_lines
 
 READ_AT_ONCE = 1 << 16
 
@@ -157,20 +147,18 @@ def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterat
 
 def _gzip() -> Any:
     """Return isal's module if installed: it takes a third of zlib's time."""
-    try:
+    with suppress(ImportError):
         from isal import igzip
-    except ImportError:
-        return gzip
-    return igzip
+
+        return igzip
+    return gzip
 
 
 def _zstandard() -> Any:
     """Return the standard library's module of Python 3.14, or its backport."""
     for name in ("compression.zstd", "backports.zstd"):
-        try:
+        with suppress(ImportError):
             return import_module(name)
-        except ImportError:
-            continue
     raise InputError(".zst files need backports.zstd: pip install backports.zstd")
 
 
@@ -321,8 +309,7 @@ class Input:
             if (marked := marked_encoding(head)) is not None:
                 return Encoding(marked)
             if self.kind in DELIMITED:
-                with suppress(InputError):  # reading the table raises it, or an earlier one
-                    return encoding_of(takewhile(lambda line: not is_too_long(line), _lines(file)))
+                return encoding_of(takewhile(lambda line: not is_too_long(line), _lines(file)))
             return Encoding("utf-8")
 
     @property
@@ -334,18 +321,6 @@ class Input:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         is_text = self.compression is None and self.kind not in BINARY
         return is_text and self.encoding in UTF8
-
-    def dialect(self, delimiter: str) -> Dialect:
-        """Return how a table of its rows is written, so that the same programs can read it.
-
-        delimiter: that of the input.
-        """
-        if self.kind in WORKBOOKS:
-            return Dialect(mark=True)
-        if self.kind not in (*DELIMITED, ".txt"):
-            return Dialect()
-        codec = "utf-8" if self.encoding == MIXED else self.encoding
-        return Dialect(delimiter if self.kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     @cached_property
     def identity(self) -> list[str | int | None]:

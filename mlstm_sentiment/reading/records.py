@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import (
-    BINARY,
-    DELIMITED,
-    WORKBOOKS,
-    Input,
-    Position,
-    as_input,
-    lines_of,
-)
+from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
 from .tables import (
     DELIMITERS,
     DelimitedRows,
@@ -129,22 +121,7 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     records = read_lines(lines, source.kind, source.location, strict=strict)
     if source.kind == ".txt":
         return records
-    return sampled_records(records, TableReport(source.location, "JSON lines", is_table=False))
-
-
-def sampled_records(
-    rows: Iterator[Record], table: TableReport, *, strict: bool = True
-) -> Iterator[Record]:
-    """Yield the rows of a table, or of JSON; the first ones show the key of the text.
-
-    Rows of JSON may come in several calls with one table. strict: whether bytes that are not UTF-8
-    are refused before; else rows with U+FFFD are marked as repaired.
-    """
-    for record in table.sampled(rows):
-        table.rows += 1
-        record.table = table
-        record.repaired |= not strict and any("\ufffd" in str(v) for v in record.values())
-        yield record
+    return TableReport(source.location, "JSON lines", is_table=False).sampled(records)
 
 
 def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
@@ -152,12 +129,12 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    what = "a JSON array" if _begins_an_array(head) else "JSON"
-    table = TableReport(source.location, what, is_table=False)
     text, _ = _whole(source, file, _LONGEST_JSON, strict, _ON_LINES)
+    what = "a JSON array" if text[:READ_AHEAD].lstrip().startswith("[") else "JSON"
+    table = TableReport(source.location, what, is_table=False)
     items = _json_items(text, source.location)
     records = (_as_record(item, f"{source.location}, item {n}") for n, item in enumerate(items, 1))
-    yield from sampled_records(records, table, strict=strict)
+    yield from table.sampled(records, strict=strict)
 
 
 def _json_items(text: str, location: str) -> list[Any]:
@@ -185,17 +162,13 @@ def _json_items(text: str, location: str) -> list[Any]:
 
 def has_json_lines(head: bytes) -> bool:
     """Return whether a .json that begins so has one object per line."""
-    if _begins_an_array(head):
-        return False
     lines = head.removeprefix(BYTE_ORDER_MARK).strip().split(b"\n")
+    if lines[0].startswith(b"["):
+        return False
     if not lines[0].lstrip().startswith(b"{") or lines[0].lstrip()[1:].lstrip()[:1] == b"'":
         return True  # Python's notation, or an error that is found there
     is_whole = len(lines) == 1 and len(head) < READ_AHEAD
     return not is_whole and len(lines) > 1 and lines[0].rstrip().endswith(b"}")
-
-
-def _begins_an_array(head: bytes) -> bool:
-    return head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"[")
 
 
 def parse_text(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> Record:
@@ -297,7 +270,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             table.description = str(source.found_encoding)
             lines = text_lines(file, "strict" if strict else "replace")
             rows = iter(DelimitedRows(lines, table, source.options, DELIMITED[source.kind]))
-        yield from sampled_records(rows, table, strict=strict)
+        yield from table.sampled(rows, strict=strict)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source.location}: not UTF-8 after row {1 + table.rows} ({error.reason}); {_NOT_UTF8}"

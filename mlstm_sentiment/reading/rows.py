@@ -44,12 +44,6 @@ class InputRow(NamedTuple):
 
     record: Record
     text: str | None  # None if there is none, or if it is a placeholder: no answer
-    had_tags: bool = False
-
-
-class _Cell(NamedTuple):
-    text: str
-    place: str
 
 
 class Rows:
@@ -60,17 +54,16 @@ class Rows:
     InputError for a faulty row, if none has a text, and if the column of groups is not a key.
 
     show_progress: of that check, on stderr. keys: all keys of the rows; [] of standard input.
-    count, longest: how many rows the shard of a file has, and its longest cell. key: chooses that
-    of the texts. model: what the columns mean, by all rows of a file, or those of a stream that
-    have arrived. tagged: how many of the texts read so far had HTML tags.
+    count, longest: how many rows the shard of a file has, and its longest cell with its place. key:
+    chooses that of the texts. model: what the columns mean, by all rows of a file, or those of a
+    stream that have arrived. tagged: how many of the texts read so far had HTML tags.
     """
 
     def __init__(self, source: Source, *, show_progress: bool = False):
         self.source, self.key, self.tagged = source, KeyChooser(source.text_key), 0
-        self._shows_progress = show_progress
         self.model = TableModel(source.by, lambda: self.key.keys)
-        self.count, self.longest = 0, _Cell("", source.name)
-        self.keys = [] if source.is_stream else self._checked_keys()
+        self.count, self.longest = 0, ("", source.name)
+        self.keys = [] if source.is_stream else self._checked_keys(show_progress)
         if source.by and self.keys and source.by not in self.keys:
             present = ", ".join(map(repr, self.keys))
             raise InputError(f"--by {source.by}: no such column; the input has {present}")
@@ -89,39 +82,34 @@ class Rows:
         At the end, raises InputError if no row has the key of the text, and warns if none has the
         column of groups.
         """
-        by = self.source.by
+        source, by = self.source, self.source.by
         is_missing = by is not None and by not in self.keys
-        for batch in self._batches():
-            if self.source.is_stream:
-                for row in batch:
-                    self.model.add(row.record)
-            self.tagged += sum(row.had_tags for row in batch)
-            is_missing = is_missing and not any(by in row.record for row in batch)
-            yield batch
-        if is_missing:
-            log.warning("--by %s: no row has such a column; name one that the rows have", by)
-
-    def _batches(self) -> Iterator[list[InputRow]]:
-        source = self.source
         parts = source.arriving() if source.is_stream else [source.records()]
         size = _BATCH_ROWS if source.is_stream else _FIRST_ROWS
         for records in parts:
-            yield from _in_batches(map(self._with_text, records), size)
+            for batch in _in_batches(map(self._with_text, records), size):
+                if source.is_stream:
+                    for row in batch:
+                        self.model.add(row.record)
+                is_missing = is_missing and not any(by in row.record for row in batch)
+                yield batch
         self.key.conclude(source.name)
+        if is_missing:
+            log.warning("--by %s: no row has such a column; name one that the rows have", by)
 
     def _with_text(self, record: Record) -> InputRow:
         """Return a record with its text; InputError for a value that is not a text."""
         text = unicode_text(self.key.value(record), record.place)
         if not record.has_names:  # a line of text: no later one has another key
             self.key.require(self.source.name)
-        had_tags = text is not None and without_tags(text) != text
-        return InputRow(record, answered_text(text, self.key.header_in(record)), had_tags)
+        self.tagged += text is not None and without_tags(text) != text
+        return InputRow(record, answered_text(text, self.key.header_in(record)))
 
-    def _checked_keys(self) -> list[str]:
+    def _checked_keys(self, show_progress: bool) -> list[str]:
         source, position, keys, number = self.source, Position(), dict[str, None](), 0
         own = source.shard
-        shown = self._shows_progress
-        with ProgressBar("check", unit=" rows", shown=shown, delay=_CHECK_SECONDS) as progress:
+        bar = ProgressBar("check", unit=" rows", shown=show_progress, delay=_CHECK_SECONDS)
+        with bar as progress:
             for number, record in enumerate(source.all_records(position), start=1):
                 unicode_text(self.key.value(record), record.place)  # refuses what is no text
                 if source.has_equal_keys:
@@ -131,8 +119,8 @@ class Rows:
                     self.count += 1
                     texts = (value for value in record.values() if isinstance(value, str))
                     longest = max(texts, key=len, default="")
-                    if len(longest) > len(self.longest.text):
-                        self.longest = _Cell(longest, record.place)
+                    if len(longest) > len(self.longest[0]):
+                        self.longest = longest, record.place
                 self.model.add(record)
                 if fraction := position.fraction:  # unknown for Parquet
                     progress.expect(round(number / fraction))

@@ -15,19 +15,21 @@ from ..bounds import check_unset
 from ..errors import InputError
 from ..text.profiles import checked_texts
 from .columns import is_sure_name
-from .encodings import marked_encoding
+from .encodings import MARKS, MIXED, marked_encoding
 from .inputs import (
+    DELIMITED,
     JSON_KINDS,
     LONGEST_RECORD,
     OTHER_FILES,
     TOO_LONG,
+    WORKBOOKS,
     Input,
     Position,
     TableOptions,
     as_input,
     check_used,
 )
-from .records import BYTE_ORDER_MARK, read_lines, read_records, sampled_records
+from .records import BYTE_ORDER_MARK, read_lines, read_records
 from .row_files import Dialect
 from .tables import Record, TableReport, names_columns
 from .texts import KeyChooser, read_text
@@ -45,20 +47,18 @@ def _arriving_lines(descriptor: int) -> Iterator[list[bytes]]:
 
     Raises InputError for a line that is too long.
     """
-    rest, size = list[bytes](), 0  # of a line whose end has not arrived
+    rest = bytearray()  # of a line whose end has not arrived
     while chunk := _read(descriptor):
-        *lines, last = chunk.split(b"\n")
-        if lines:
-            lines[0] = b"".join([*rest, lines[0]])
-            rest, size = [], 0
-        rest.append(last)
-        size += len(last)
-        if max(size, len(lines[0]) if lines else 0) > LONGEST_RECORD:
+        rest += chunk
+        lines: list[bytearray] = []
+        if b"\n" in chunk:
+            *lines, rest = rest.split(b"\n")
+        if max(map(len, [rest, *lines[:1]])) > LONGEST_RECORD:
             raise InputError(f"{PLACE}: a line is {TOO_LONG}")
         if lines:
-            yield [line + b"\n" for line in lines]
-    if size:
-        yield [b"".join(rest)]
+            yield [bytes(line) + b"\n" for line in lines]
+    if rest:
+        yield [bytes(rest)]
 
 
 def _read(descriptor: int) -> bytes:
@@ -88,7 +88,7 @@ def _arriving_records(
     table, number = TableReport(PLACE, "JSON lines", is_table=False), 1
     for lines in chain([first], arriving):
         records = read_lines(lines, kind, PLACE, strict=True, codec=codec, first=number)
-        yield sampled_records(records, table) if kind == ".jsonl" else records
+        yield table.sampled(records) if kind == ".jsonl" else records
         number += len(lines)
 
 
@@ -265,8 +265,15 @@ class Source:
         return bool(self.texts) or self.file.kind not in JSON_KINDS
 
     def dialect(self, delimiter: str) -> Dialect:
-        """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
-        return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
+        """Return how CSV of its rows is written, so that the same programs can read it.
+
+        delimiter: that of the input.
+        """
+        kind = "" if self.texts or self.is_stream else self.file.kind
+        if kind not in (*DELIMITED, ".txt"):
+            return Dialect(mark=kind in WORKBOOKS)
+        codec = "utf-8" if self.file.encoding == MIXED else self.file.encoding
+        return Dialect(delimiter if kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     def records(self) -> Iterator[Record]:
         """Yield the rows of the shard; InputError, with file and line, for a faulty one."""

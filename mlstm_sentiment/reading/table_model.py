@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..text.profiles import normalized
-from .columns import Export, export_of, words_of
+from .columns import export_of, words_of
 
 Order = Literal["month first", "day first", "year first"]
 
@@ -58,23 +58,17 @@ class _Readings(NamedTuple):
     has_slashes: bool = False
 
 
-ORDERS: tuple[Order, ...] = ("month first", "day first", "year first")
+ORDERS: tuple[Order, ...] = get_args(Order)
 _NO_DATE = _Readings(None, None, None)
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    parts = re.sub(r"\{(\w+)\}", lambda match: _PARTS.get(match[1], match[0]), _escaped(text))
-    return re.compile(_BEFORE + parts, re.IGNORECASE)
-
-
-def _escaped(text: str) -> str:
-    """Return a format with its full stops as such: between parts they are no wildcards."""
-    return re.sub(r"(?<=\})\.(?=[ {])", r"\.", text)
 
 
 @cache
 def _patterns(kind: str) -> list[re.Pattern[str]]:
-    return list(map(_pattern, _LIST[kind]))
+    def filled(text: str) -> str:
+        text = re.sub(r"(?<=\})\.(?=[ {])", r"\.", text)  # full stops between parts: no wildcards
+        return re.sub(r"\{(\w+)\}", lambda match: _PARTS.get(match[1], match[0]), text)
+
+    return [re.compile(_BEFORE + filled(text), re.IGNORECASE) for text in _LIST[kind]]
 
 
 _matched_last: list[re.Pattern[str]] = []  # tried first: the next cell is probably written alike
@@ -146,13 +140,14 @@ class _Dates:
 
     def __init__(self, name: str):
         self.name = name
-        self.rank = _rank_of_name(name)
+        has = _kinds_of(name)
+        self.rank = _rank_of(has)
         self.cells = 0  # not empty
-        self._says_date = _says_date(name)
+        self._says_date = has["date"] or has["written"]
         self._valid: Counter[Order] = Counter()
         self._years: dict[Order, set[int]] = {order: set() for order in ORDERS}
         self._by_slashes = self._by_other_signs = 0  # cells that are two dates
-        self._followed: Order | None = None
+        self.followed: Order | None = None  # another column's, if its own cells show no order
 
     def add(self, cell: Any) -> None:
         if _is_missing(cell):
@@ -181,7 +176,7 @@ class _Dates:
     def order(self) -> Order:
         """The order of the numbers, by all cells; without evidence, by the signs between them."""
         usual: Order = "month first" if self._by_slashes >= self._by_other_signs else "day first"
-        usual = self._followed or usual
+        usual = self.followed or usual
         # Of two that all cells fit, years that vary less are likelier.
         return max(ORDERS, key=lambda o: (self._valid[o], -len(self._years[o]), o == usual))
 
@@ -194,7 +189,7 @@ class _Dates:
     def is_order_known(self) -> bool:
         """Whether the cells show the order, or another column does, or no cell needs it."""
         is_needed = self._by_slashes + self._by_other_signs > 0
-        return self.is_order_shown or self._followed is not None or not is_needed
+        return self.is_order_shown or self.followed is not None or not is_needed
 
     @property
     def order_note(self) -> str:
@@ -202,10 +197,6 @@ class _Dates:
         return (
             f"No date shows whether the day or the month comes first; 3/4/2024 is taken as {read}."
         )
-
-    def follow(self, other: "_Dates") -> None:
-        """Read dates that no cell of their own column shows the order of as another column's."""
-        self._followed = other.order
 
     def _readings(self, cell: Any) -> _Readings:
         if self.rank == _NO_DATES or _is_missing(cell):
@@ -233,13 +224,12 @@ def _is_missing(value: object) -> bool:
     return value in (None, "") or value != value
 
 
-def _rank_of_name(name: str) -> int:
+def _rank_of(has: Mapping[str, bool]) -> int:
     """Return how likely a column of dates says when texts were written; 0 is likeliest.
 
     0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never; NO_DATES:
-    a version or a number, though it looks like a date.
+    a version or a number, though it looks like a date. has: the kinds of words in its name.
     """
-    has = _kinds_of(name)
     if has["numbers"] and not has["date"]:
         return _NO_DATES
     if has["never"]:
@@ -249,11 +239,6 @@ def _rank_of_name(name: str) -> int:
     if has["written"] or (has["date"] and has["text"]):
         return 0
     return 1 if has["date"] else 3
-
-
-def _says_date(name: str) -> bool:
-    has = _kinds_of(name)
-    return has["date"] or has["written"]
 
 
 def _kinds_of(name: str) -> dict[str, bool]:
@@ -300,7 +285,7 @@ class TableModel:
         self.has_other_groups = False  # beyond MOST_GROUPS
         self._sample: list[Mapping[str, Any]] = []
         self._columns: dict[str, _Dates] | None = None  # those that may be dates; found when needed
-        self._export: Export | None = None
+        self._export: dict[str, Any] | None = None
         self._known: tuple[_Dates | None, _Dates | None] | None = None  # until a row comes
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -334,7 +319,7 @@ class TableModel:
             others = self._dated().values()
             sure = next((d for d in others if d.are_dates and d.is_order_shown), None)
             if sure is not None:
-                dates.follow(sure)
+                dates.followed = sure.order
         return dates
 
     @property
@@ -356,7 +341,7 @@ class TableModel:
 
     def _time_axis(self) -> _Dates | None:
         axes = [dates for dates in self._dated().values() if dates.rank < 4]
-        known = self._export.date if self._export else None
+        known = self._export.get("date") if self._export else None
         axes.sort(key=lambda dates: (words_of(dates.name) != known, dates.rank))
         return next(filter(None, map(self._in_order, axes)), None)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from itertools import islice, zip_longest
 from threading import Lock
 from typing import IO, Any, Literal, NamedTuple
@@ -32,12 +32,11 @@ _USUAL_CELL = 131_072  # characters of a cell that csv reads unless its limit is
 _SNIFFED = 50  # records that show the delimiter
 _SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-_LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 _MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 _OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
-NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
+_NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 _Quotes = Literal["standard", "none", "backslash"]
 _QUOTES_NAMES = {
     "standard": "",
@@ -116,12 +115,29 @@ class TableReport:
             )
         return [*parts, *self.notes]
 
-    def sampled(self, rows: Iterator[Record]) -> Iterator[Record]:
+    def sampled(self, rows: Iterator[Record], *, strict: bool = True) -> Iterator[Record]:
         """Yield rows; the first ones show the column of the text, and what is header.
 
-        Of JSON, which may come in several calls, each row may be the one that shows it.
+        Of JSON, which may come in several calls, each row may be the one that shows it. strict:
+        whether bytes that are not UTF-8 are refused before; else rows with U+FFFD are marked as
+        repaired.
         """
-        first, error = self._first(rows)
+
+        def counted_row(row: Record) -> Record:
+            self.rows += 1
+            row.table = self
+            row.repaired |= not strict and any("\ufffd" in str(v) for v in row.values())
+            return row
+
+        first, size, error = list[Record](), 0, None
+        try:
+            for row in rows:
+                first.append(row)
+                size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
+                if len(first) == _SAMPLED or size > LONGEST_RECORD:
+                    break
+        except InputError as raised:  # after the rows before it
+            error = raised
         names = list(dict.fromkeys(name for row in first for name in row))
         if self.is_table and first:
             self.header_rows = extra_header_rows(names, first)
@@ -135,26 +151,13 @@ class TableReport:
                 header = zip(by_place.values(), cells, strict=True)
                 first.insert(0, Record(header, self.header_place or self.location))
         self._choose(first)
-        yield from first
+        yield from map(counted_row, first)
         if error is not None:
             raise error
         for row in rows:
             if not self.is_table:  # rows of JSON may differ
                 self._choose([row])
-            yield row
-
-    def _first(self, rows: Iterator[Record]) -> tuple[list[Record], InputError | None]:
-        """Return the first rows, and the error that ended them."""
-        first, size = list[Record](), 0
-        try:
-            for row in rows:
-                first.append(row)
-                size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
-                if len(first) == _SAMPLED or size > LONGEST_RECORD:
-                    break
-        except InputError as error:
-            return first, error
-        return first, None
+            yield counted_row(row)
 
     def _choose(self, rows: Sequence[Record]) -> None:
         """Choose the column of the text by these rows and those before, unless it is chosen."""
@@ -232,16 +235,21 @@ class _Lines:
     """The lines of a text, each with its end: LF, CR LF or CR.
 
     lines: at most a little longer than a record may be. A record that is too long is an
-    InputError. place: names the input in errors.
+    InputError. location: names the input in errors.
     """
 
-    def __init__(self, lines: Iterator[str], place: str):
-        self._lines, self._place = lines, place
+    def __init__(self, lines: Iterator[str], location: str):
+        self._lines, self._location = lines, location
         self._ahead = deque[str]()  # lines that have been looked at
         self.number = 0  # of lines taken
         self.record: list[str] = []  # lines taken since the last record ended
         self._size = 0  # characters of these
         self._is_long = False  # whether a cell in it may be
+
+    @property
+    def place(self) -> str:
+        """Where the record begins."""
+        return f"{self._location}, line {self.number + 1 - len(self.record)}"
 
     def sample(self) -> str:
         """Return the first lines without consuming them; blank ones before are taken."""
@@ -258,6 +266,7 @@ class _Lines:
 
     def records(self, reader: Iterator[list[str]], delimiter: str) -> Iterator[list[str]]:
         """Yield the cells that a reader of these lines finds in records that are not blank."""
+        blank = " \r\n" if delimiter == "\t" else " \t\r\n"
         while True:
             self.record, self._size = [], 0
             try:
@@ -268,7 +277,7 @@ class _Lines:
                     _long_cells.leave()
             if cells is None:
                 return
-            if not _is_blank(self.record, delimiter):
+            if any(line.strip(blank) for line in self.record):  # an empty cell in quotes is a row
                 yield cells
 
     def __iter__(self) -> Iterator[str]:
@@ -283,8 +292,7 @@ class _Lines:
         self._size += len(line)
         if self._size > LONGEST_RECORD:
             hint = f"; a quote may be open; {_UNQUOTED}" if self.record[1:] else ""
-            place = f"{self._place}, line {self.number + 1 - len(self.record)}"
-            raise InputError(f"{place}: {TOO_LONG}{hint}")
+            raise InputError(f"{self.place}: {TOO_LONG}{hint}")
         if self._size > _USUAL_CELL and not self._is_long:
             self._is_long = True
             _long_cells.enter()
@@ -302,10 +310,6 @@ def text_lines(file: IO[bytes], errors: str) -> Iterator[str]:
     finally:
         if not file.closed:  # by its owner
             text.detach()
-
-
-def _lines_in(text: str) -> list[str]:
-    return _LINE_WITH_END.findall(text)
 
 
 class DelimitedRows:
@@ -334,7 +338,7 @@ class DelimitedRows:
         for number, cells in enumerate(self._records(dialect)):
             if number < self.table.lines_above:
                 continue
-            place = self._place(len(self._lines.record) - 1)
+            place = self._lines.place
             if not names:
                 names, self.table.header_place = self._header(cells), place
                 self._seen = [set() for _ in names]
@@ -363,29 +367,21 @@ class DelimitedRows:
         try:
             yield from self._lines.records(dialect.reader(self._lines), dialect.delimiter)
         except csv.Error as error:
-            raise self._malformed(str(error)) from error
-
-    def _malformed(self, reason: str) -> InputError:
-        place = self._place(len(self._lines.record) - 1)
-        if "unexpected end" in reason:
-            return InputError(
-                f"{place}: not a table (a quote is open from here to the end of the file); close "
-                f"it; {_UNQUOTED}"
+            what = (
+                "not a table (a quote is open from here to the end of the file); close it"
+                if "unexpected end" in str(error)
+                else "not a table: the quoted cell that begins here is not closed, or has a quote "
+                "in it that is not doubled"
             )
-        return InputError(
-            f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
-            f"quote in it that is not doubled; {_UNQUOTED}"
-        )
-
-    def _place(self, lines_before: int = 0) -> str:
-        return f"{self.table.location}, line {self._lines.number - lines_before}"
+            raise InputError(f"{self._lines.place}: {what}; {_UNQUOTED}") from error
 
     def _header(self, cells: Sequence[str]) -> list[str]:
+        place = f"{self.table.location}, line {self._lines.number}"
         if len(cells) > _MOST_COLUMNS:
-            raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
+            raise InputError(f"{place}: not a table ({len(cells):,} columns)")
         if match := _OTHER_TEXT.match("".join(self._lines.record)):
             kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
-            raise InputError(f"{self._place()}: not a table; it begins like {kind}")
+            raise InputError(f"{place}: not a table; it begins like {kind}")
         return column_names(cells)
 
     def _sniff(self) -> "_Dialect":
@@ -397,20 +393,16 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            deque(islice(self._lines, len(_lines_in(note[0]))), maxlen=0)  # passed over
+            for _ in StringIO(note[0], newline=""):
+                next(self._lines)
             sample = sample[note.end() :]
         quotes: _Quotes = "standard"
-        if self.options.quoting != "auto":
+        if not (is_auto := self.options.quoting == "auto"):
             quotes = self.options.quoting
         elif _is_escaped(sample, delimiter or self._delimiter_of(sample, quotes)):
             quotes = "backslash"
         delimiter = delimiter or self._delimiter_of(sample, quotes)
-        if (
-            self.options.quoting == "auto"
-            and delimiter == "\t"
-            and note is None
-            and _fits_only_unquoted(sample, delimiter)
-        ):
+        if is_auto and delimiter == "\t" and note is None and _fits_only_unquoted(sample):
             quotes = "none"
         dialect = _Dialect(delimiter, quotes)
         self.table.lines_above = lines_above_header(dialect.first_records(sample))
@@ -421,19 +413,7 @@ class DelimitedRows:
 
     def _delimiter_of(self, sample: str, quotes: "_Quotes") -> str:
         """Return the delimiter that splits most first records like the header, or the usual one."""
-        ranks = self._ranked(sample, quotes)
-        if ranks:
-            return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, _lines_in(sample)), "").rstrip("\r\n")
-        for other in DELIMITERS if self._usual not in header else ():
-            parts = header.split(other)
-            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
-                return other  # though not all records fit: an error says where
-        return self._usual
-
-    def _ranked(self, sample: str, quotes: "_Quotes") -> dict[str, Any]:
-        """Return the possible delimiters with their ranks; a larger rank is more likely."""
-        ranks = {}
+        ranks: dict[str, Any] = {}  # of the possible ones; a larger rank is more likely
         for delimiter in DELIMITERS:
             records = _Dialect(delimiter, quotes).first_records(sample)
             records = records[lines_above_header(records) :]
@@ -445,7 +425,14 @@ class DelimitedRows:
                 is_usual = delimiter == self._usual
                 if is_usual or (is_sensible and fitting > 0.8):
                     ranks[delimiter] = (is_sensible, fitting > 0.5, is_usual, fitting, widths[0])
-        return ranks
+        if ranks:
+            return max(ranks, key=ranks.__getitem__)
+        header = next(filter(str.strip, StringIO(sample, newline="")), "").rstrip("\r\n")
+        for other in DELIMITERS if self._usual not in header else ():
+            parts = header.split(other)
+            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
+                return other  # though not all records fit: an error says where
+        return self._usual
 
     def _check_swallowed(self, cells: Sequence[str], delimiter: str) -> None:
         """Raise InputError for a quoted cell that seems to have swallowed several rows.
@@ -465,16 +452,10 @@ class DelimitedRows:
         for values, column in zip(self._seen, zip(*parts, strict=True), strict=True):
             if set(column) <= values - {""} or all(map(NUMBER.fullmatch, column)):
                 raise InputError(
-                    f"{self._place(len(lines) - 1)}: a quoted cell spans {len(lines)} lines, each "
+                    f"{self._lines.place}: a quoted cell spans {len(lines)} lines, each "
                     f"of which looks like a row; {_UNQUOTED}; if it is one cell, give --quoting "
                     "standard"
                 )
-
-
-def _is_blank(lines: Iterable[str], delimiter: str) -> bool:
-    """Whether a record has nothing in it; an empty cell in quotes is a row."""
-    blank = " \r\n" if delimiter == "\t" else " \t\r\n"
-    return not any(line.strip(blank) for line in lines)
 
 
 class _Dialect(NamedTuple):
@@ -501,8 +482,7 @@ class _Dialect(NamedTuple):
         """Return the first records of a text, up to a malformed one."""
         first: list[list[str]] = []
         with suppress(csv.Error, InputError):
-            lines = (match[0] for match in _LINE_WITH_END.finditer(text))
-            first.extend(islice(self.records(lines), _SNIFFED))
+            first.extend(islice(self.records(StringIO(text, newline="")), _SNIFFED))
         return first
 
 
@@ -510,7 +490,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
     if not _ESCAPED_QUOTE.search(text):
         return False
-    lines = [line for line in _lines_in(text) if _ESCAPED_QUOTE.search(line)]
+    lines = [line for line in StringIO(text, newline="") if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
         with suppress(csv.Error, InputError):  # a line may be too long
@@ -537,14 +517,14 @@ def probable_delimiter(text: str) -> str | None:
     return None
 
 
-def _fits_only_unquoted(text: str, delimiter: str) -> bool:
+def _fits_only_unquoted(text: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    lines = [line for line in _lines_in(text) if line.strip(" \r\n")]
-    width = lines[0].count(delimiter) + 1 if lines else 1
-    if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
+    lines = [line for line in StringIO(text, newline="") if line.strip(" \r\n")]
+    widths = {line.count("\t") + 1 for line in lines}
+    if len(widths) != 1 or widths == {1}:
         return False
     return any(
-        [len(row) for row in _Dialect(delimiter, "standard").first_records(line)] != [width]
+        [len(row) for row in _Dialect("\t", "standard").first_records(line)] != [*widths]
         for line in lines
         if '"' in line
     )
@@ -552,7 +532,7 @@ def _fits_only_unquoted(text: str, delimiter: str) -> bool:
 
 def names_columns(cells: Sequence[str]) -> bool:
     """Whether the cells of a first line may be names of columns, two or more."""
-    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
+    return len(cells) > 1 and all(re.fullmatch(_NAME, cell.strip('"')) for cell in cells)
 
 
 def column_names(header: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import logging
 import math
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from .records import read_records
 from .tables import MOST_ROWS, Record, TableReport, counted, flattened
 
 LABEL_KEYS = ("label", "sentiment", "overall")
+_ABSENT = object()  # the value of a key that a record lacks
 _SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
 
 log = logging.getLogger(__name__)
@@ -65,12 +66,17 @@ def text_of(value: object, place: str) -> str | None:
 def unicode_text(value: object, place: str) -> str | None:
     """Return `text_of` a value; InputError also for a lone surrogate, which UTF-8 cannot encode."""
     text = text_of(value, place)
-    if text is not None and not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise InputError(f"{place}: {_SURROGATE}; fix the text") from error
+    if text is not None and not _is_unicode(text):
+        raise InputError(f"{place}: {_SURROGATE}; fix the text")
     return text
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether UTF-8 can encode a text, which has no lone surrogates then."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
@@ -86,34 +92,21 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
         return False
     if "\x00" in text:
         report.nul += 1
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError as error:
-            if strict:
-                raise ValueError(_SURROGATE) from error
-            report.surrogates += 1
+    if not _is_unicode(text):
+        if strict:
+            raise ValueError(_SURROGATE)
+        report.surrogates += 1
     return True
 
 
-def _key_in(
-    present: Collection[str], requested: str | None, candidates: Iterable[str]
-) -> str | None:
-    """Return the requested key, or the first candidate that is present; None if there is none.
+def _label_keys(present: Collection[str]) -> tuple[str, ...]:
+    """Return the first of LABEL_KEYS that is present; () if there is none.
 
-    If no candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in
-    case.
+    If none is present, case is ignored (`Label` for `label`), unless two keys differ only in case.
     """
-    if requested is not None:
-        return requested if requested in present else None
-    for candidate in candidates:
-        if candidate in present:
-            return candidate
-    for candidate in candidates:
-        alike = [name for name in present if name.casefold() == candidate.casefold()]
-        if len(alike) == 1:
-            return alike[0]
-    return None
+    exact = [key for key in LABEL_KEYS if key in present]
+    alike = ([name for name in present if name.casefold() == key] for key in LABEL_KEYS)
+    return (*exact, *(names[0] for names in alike if len(names) == 1))[:1]
 
 
 def text_keys(record: Mapping[str, Any], requested: Sequence[str] = ()) -> tuple[str, ...]:
@@ -150,19 +143,15 @@ def text_at(record: Mapping[str, Any], keys: Sequence[str], place: str) -> objec
 
 
 def _has(record: Mapping[str, Any], key: str) -> bool:
-    if key in record:
-        return True
+    return key in record or _value(record, key, _ABSENT) is not _ABSENT
+
+
+def _value(record: Mapping[str, Any], key: str, default: object = None) -> object:
+    if key in record or "." not in key:
+        return record.get(key, default)
     parent, _, name = key.rpartition(".")
     value = _value(record, parent) if parent else None
-    return isinstance(value, dict) and name in value
-
-
-def _value(record: Mapping[str, Any], key: str) -> object:
-    if key in record or "." not in key:
-        return record.get(key)
-    parent, _, name = key.rpartition(".")
-    value = _value(record, parent)
-    return value.get(name) if isinstance(value, dict) else None
+    return value.get(name, default) if isinstance(value, dict) else default
 
 
 def shown_keys(source: Input) -> tuple[str, ...]:
@@ -248,8 +237,9 @@ class KeyChooser:
     def _found_in(self, record: Record) -> tuple[str, ...]:
         if not self._is_label:
             return text_keys(record, self.requested)
-        key = _key_in(record, self.requested[0] if self.requested else None, LABEL_KEYS)
-        return () if key is None else (key,)
+        if self.requested:
+            return self.requested[:1] if self.requested[0] in record else ()
+        return _label_keys(record)
 
     def _choose(self, record: Record) -> str:
         self.keys = self._found_in(record)
@@ -277,17 +267,13 @@ class KeyChooser:
     def _warn_of_another_key(self, record: Record) -> None:
         """Warn once if a record without the key has another candidate."""
         if self._is_label:
-            other = _key_in(record, None, LABEL_KEYS)
+            other = next(iter(_label_keys(record)), None)
         else:
             other = choose_text(list(record), [record]).column
         if other is not None:
             self._has_warned = True
-            log.warning(
-                "%s: has %r, which is not read, and no %r; give all rows the same key",
-                record.place,
-                other,
-                self.key,
-            )
+            message = "%s: has %r, which is not read, and no %r; give all rows the same key"
+            log.warning(message, record.place, other, self.key)
 
 
 def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
@@ -297,12 +283,9 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     """
     columns = []
     for what, (key, option) in keys.items():
-        joined = key is not None and " + " in key
-        columns.append(
-            f"{what} columns {key!r}, joined ({option})"
-            if joined
-            else f"{what} column {key!r} ({option})"
-        )
+        is_joined = key is not None and " + " in key
+        several, joined = ("s", ", joined") if is_joined else ("", "")
+        columns.append(f"{what} column{several} {key!r}{joined} ({option})")
     parts = [table.description, counted(table.rows, "row"), *table.left_out(), *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 

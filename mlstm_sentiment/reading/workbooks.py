@@ -38,7 +38,8 @@ class _Sheet(NamedTuple):
 
     @property
     def above(self) -> int:
-        return _first_filled(self.rows) + lines_above_header(self.rows[_first_filled(self.rows) :])
+        blank = next((n for n, row in enumerate(self.rows) if any(row)), len(self.rows))
+        return blank + lines_above_header(self.rows[blank:])
 
     @property
     def header(self) -> list[str]:
@@ -188,10 +189,6 @@ def _notes(sheets: Sequence[_Sheet], chosen: Sequence[_Sheet]) -> Iterator[str]:
         yield f"{counted(rows, 'hidden row')} read, too"
     if merged := sum(sheet.merged for sheet in chosen):
         yield f"{counted(merged, 'merged cell')} filled"
-
-
-def _first_filled(rows: Sequence[Sequence[str]]) -> int:
-    return next((number for number, row in enumerate(rows) if any(row)), len(rows))
 
 
 def _formulas_without_value(file: IO[bytes]) -> int:

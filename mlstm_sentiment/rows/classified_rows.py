@@ -99,7 +99,10 @@ class _Classified:
         classifier = self._classifier
         for batch in self._rows.batches():
             self.summary.tagged = self._rows.tagged
-            own = [self._own_values(row.record) for row in batch]
+            own = [
+                Record(((own_name(k, self.added), v) for k, v in record.items()), record.place)
+                for record, _ in batch
+            ]
             answers = output.take(own)
             texts = [row.text for row in batch]
             written, new = (
@@ -125,9 +128,6 @@ class _Classified:
             output.write(merged[first:])
             progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
             yield merged
-
-    def _own_values(self, record: Record) -> Record:
-        return Record(((own_name(k, self.added), v) for k, v in record.items()), record.place)
 
     def _request(self) -> dict[str, Any]:
         from ..head.head_files import fitted_digest

@@ -305,7 +305,7 @@ def _folded(phrases: Sequence[Phrase], chosen: _Mask, most: int) -> list[Phrase]
     phrases: the clearest difference first.
     """
     texts = [phrase.texts[chosen[phrase.texts]] for phrase in phrases]
-    words = [_content_words(phrase.name) for phrase in phrases]
+    words = [{w for w in phrase.name.split() if _kind(w) & _CONTENT} for phrase in phrases]
     left = dict.fromkeys(range(len(phrases)))
     leading: list[Phrase] = []
     while left and len(leading) < most:
@@ -334,7 +334,3 @@ def _longest(number: int, phrases: Sequence[Phrase], left: Iterable[int]) -> int
         if f" {own.name} " in f" {phrase.name} " and phrase.chosen >= _LONGER * own.chosen:
             best = max(best, other, key=lambda n: phrases[n].name.count(" "))
     return best
-
-
-def _content_words(name: str) -> set[str]:
-    return {word for word in name.split() if _kind(word) & _CONTENT}

@@ -29,14 +29,7 @@ from ..files.writer import (
 )
 from ..reading.columns import NUMBER
 from ..reading.inputs import COMPRESSIONS
-from ..reading.row_files import (
-    STANDARD,
-    Dialect,
-    RowFormat,
-    cell_of,
-    refused_values,
-    row_as_json,
-)
+from ..reading.row_files import STANDARD, Dialect, RowFormat, cell_of, refused_values, row_as_json
 from ..reading.rows import Rows
 from ..reading.tables import Record
 from ..reading.workbooks import check_fits, write_workbook
@@ -77,14 +70,21 @@ class Sink:
 
     @cached_property
     def _format(self) -> RowFormat:
-        return self.format or _format_of(self.path)
+        suffix = ".jsonl" if self.path is None else Path(self.path).suffix.lower()
+        if not self.format and suffix not in _FORMATS:
+            raise InputError(
+                f"--output {self.path}: the name must end in {', '.join(_FORMATS)}; or give "
+                "--format"
+            )
+        return self.format or _FORMATS[suffix]
 
     def check(self, rows: Rows) -> None:
         """Raise InputError if it may not be written, or cannot hold the rows of a file."""
         if self.path is not None:
             _check_resumable(Path(self.path))
         if self._format == "xlsx":
-            check_fits(rows.count, [rows.longest.text], rows.longest.place)
+            text, place = rows.longest
+            check_fits(rows.count, [text], place)
 
     @contextmanager
     def open(
@@ -102,9 +102,8 @@ class Sink:
         """
         row_format = self._format
         dialect = dialect if self.format is None else STANDARD
-        if row_format == "tsv" or dialect.delimiter == "\t":
-            dialect = replace(dialect, delimiter="\t" if row_format == "tsv" else ",")
-        dialect = replace(dialect, safe_cells=self.safe_cells)
+        delimiter = "\t" if row_format == "tsv" else dialect.delimiter.replace("\t", ",")
+        dialect = replace(dialect, delimiter=delimiter, safe_cells=self.safe_cells)
         path = None if self.path is None else Path(self.path)
         if path is None:
             if sys.stdout is None:
@@ -191,11 +190,7 @@ class ResumableOutput(RowOutput):
     """
 
     def __init__(
-        self,
-        file: IO[bytes],
-        row_format: RowFormat,
-        columns: Sequence[str],
-        added: Sequence[str],
+        self, file: IO[bytes], row_format: RowFormat, columns: Sequence[str], added: Sequence[str]
     ):
         super().__init__(file, row_format, columns)
         self._work, self._added = file, added
@@ -207,14 +202,8 @@ class ResumableOutput(RowOutput):
 
         If not to all, write the others next.
         """
-        answers = list(self._stored_answers(rows))
-        self._rows += len(answers)
-        if answers:
-            self._columns = self._columns or [*rows[0], *self._added]
-        return answers
-
-    def _stored_answers(self, rows: Sequence[Record]) -> Iterator[dict[str, Any]]:
-        """Yield what was added to rows, up to the first that the file's next line is not of."""
+        answers = []
+        # The file's next line may be of no row, or of another one.
         with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
             for row in rows:
                 line = self._work.readline()
@@ -222,9 +211,13 @@ class ResumableOutput(RowOutput):
                 answer = {name: stored.pop(name) for name in self._added}
                 is_whole = line.endswith(b"\n")
                 if not is_whole or self._json(stored, row.place) != self._json(row, row.place):
-                    return
+                    break
                 self._size += len(line)
-                yield answer
+                answers.append(answer)
+        self._rows += len(answers)
+        if answers:
+            self._columns = self._columns or [*rows[0], *self._added]
+        return answers
 
     def cut(self) -> None:
         """Cut off what was not taken: part of a line, or rows that differ, after copying all."""
@@ -260,15 +253,6 @@ def _write_table(work: Path, final: Path, table: Callable[[IO[bytes]], RowOutput
             table(file).write(Record(json.loads(line)) for line in lines)
 
     write_atomically(final, write, "rows")
-
-
-def _format_of(path: Path | str | None) -> RowFormat:
-    suffix = ".jsonl" if path is None else Path(path).suffix.lower()
-    if suffix not in _FORMATS:
-        raise InputError(
-            f"--output {path}: the name must end in {', '.join(_FORMATS)}; or give --format"
-        )
-    return _FORMATS[suffix]
 
 
 log = logging.getLogger(__name__)
@@ -318,20 +302,15 @@ def _check_resumable(final: Path) -> tuple[Path, Path, Path]:
 
 def _begin(work: Path, request_file: Path, request: bytes) -> None:
     """Ensure that the work file is there, and that it is of this request."""
-    if work.is_file() and not _is_of(request_file, request):
-        if work.stat().st_size:
-            _copy_to_free_name(work, "is from another command, or other options")
-        remove_work(work)
-    if not work.is_file():
-        with open_work(request_file, "wb") as file:
-            file.write(request)
-        open_work(work, "wb").close()
-
-
-def _is_of(request_file: Path, request: bytes) -> bool:
     with suppress(OSError):
-        return request_file.read_bytes() == request
-    return False
+        if work.is_file() and request_file.read_bytes() == request:
+            return
+    if work.is_file() and work.stat().st_size:
+        _copy_to_free_name(work, "is from another command, or other options")
+    remove_work(work)
+    with open_work(request_file, "wb") as file:
+        file.write(request)
+    open_work(work, "wb").close()
 
 
 def _copy_to_free_name(partial: Path, why: str) -> None:

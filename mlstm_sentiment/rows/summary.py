@@ -62,12 +62,7 @@ class Summary:
     """
 
     def __init__(
-        self,
-        fitted: "Head",
-        model: TableModel,
-        by: str | None = None,
-        *,
-        sides: bool = False,
+        self, fitted: "Head", model: TableModel, by: str | None = None, *, sides: bool = False
     ):
         names = fitted.classes
         middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]

@@ -28,17 +28,9 @@ _FITTING = "train one with " + " ".join(
 )
 # Texts that a vocabulary may change: white space, accents, ligatures, widths, an emoji, controls.
 _PROBES = (
-    *(
-        " a",
-        "a ",
-        "a  b",
-        "\ta\n\nb\r\n",
-        "a\u00a0b\u3000c",
-        "\u00e9 e\u0301",
-        "\ufb01 \uff21 \u2460",
-    ),
-    *("\U0001f600", "\u200b\u00ad\ufeffa", "\0\x01\x7f", "\u2026 \u201ca\u201d", "A\u00df"),
-)
+    " a", "a ", "a  b", "\ta\n\nb\r\n", "a\u00a0b\u3000c", "\u00e9 e\u0301", "\ufb01 \uff21 \u2460",
+    "\U0001f600", "\u200b\u00ad\ufeffa", "\0\x01\x7f", "\u2026 \u201ca\u201d", "A\u00df",
+)  # fmt: skip
 THREADS = 8  # of the trainer: its sums depend on their number, so it is fixed
 
 
@@ -68,7 +60,6 @@ class SubwordTokenizer(Tokenizer):
             )
         super().__init__(kind, spellings, np.uint16)
         self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte
-        self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
         self.content = content
         self.digest = hashlib.sha256(content).hexdigest()
         for probe in _PROBES:  # where text changes, bits per byte would not compare
@@ -87,28 +78,23 @@ class SubwordTokenizer(Tokenizer):
         if len(parts) == 1:
             return np.array(self._processor.encode(parts[0]), np.uint16)
         tokens = [
-            self._verbatim(part) if number % 2 else np.array(self._processor.encode(part))
+            self._bytes[np.frombuffer(part.encode("utf-8", "surrogateescape"), np.uint8)]
+            if number % 2
+            else np.array(self._processor.encode(part))
             for number, part in enumerate(parts)
         ]
         return np.concatenate(tokens).astype(np.uint16)
-
-    def _verbatim(self, text: str) -> np.ndarray:
-        return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
     def pieces(self) -> dict[str, Any]:
         """Return what splits a text, for JSON: kind, pieces, scores, and the token of each byte.
 
         A piece is text; None for a token that stands for a byte, or for nothing.
         """
-        spelled = [bool(spelling) for spelling in self.spellings]
-        is_piece = [
-            each and not self._processor.is_byte(token) for token, each in enumerate(spelled)
-        ]
         return {
             "kind": self.kind,
             "pieces": [
-                spelling.decode() if each else None
-                for spelling, each in zip(self.spellings, is_piece, strict=True)
+                spelling.decode() if spelling and not self._processor.is_byte(token) else None
+                for token, spelling in enumerate(self.spellings)
             ],
             "scores": [self._processor.get_score(n) for n in range(self.vocabulary_size)],
             "bytes": self._bytes.tolist(),
@@ -121,13 +107,6 @@ class SubwordTokenizer(Tokenizer):
         """
         head = text.removesuffix(b" ")
         return self.encode(head), text[len(head) :]
-
-    def decode(self, tokens: np.ndarray) -> bytes:
-        return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
-
-    def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        lengths: np.ndarray = self._lengths[tokens]
-        return lengths
 
     def describe(self) -> dict[str, str]:
         return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}

@@ -22,6 +22,7 @@ class Tokenizer:
         self.kind = kind
         self.spellings = spellings  # V, the bytes that each token stands for
         self.dtype = np.dtype(dtype)  # of a corpus on disk
+        self._lengths = np.array(list(map(len, spellings)), np.int32)
 
     @property
     def vocabulary_size(self) -> int:
@@ -42,11 +43,12 @@ class Tokenizer:
 
     def decode(self, tokens: np.ndarray) -> bytes:
         """Return the bytes that tokens [n] stand for."""
-        raise NotImplementedError
+        return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
         """Return how many bytes of text each of the tokens [n] stands for, integers [n]."""
-        raise NotImplementedError
+        lengths: np.ndarray = self._lengths[tokens]
+        return lengths
 
     def count_bytes(self, tokens: np.ndarray) -> int:
         """Return how many bytes of text tokens [n] stand for in total."""

@@ -138,15 +138,15 @@ def test_in_doubt_a_person_is_asked(columns):
     assert "\n" not in question
 
 
-@pytest.mark.parametrize("export", _EXPORTS, ids=[export.name for export in _EXPORTS])
+@pytest.mark.parametrize("export", _EXPORTS, ids=[export["name"] for export in _EXPORTS])
 def test_common_exports_are_known_by_their_columns(export):
-    columns = dict.fromkeys(export.has, IDS)
-    if export.text:
-        columns[export.text] = TEXTS
+    columns = dict.fromkeys(export["has"], IDS)
+    if text := export.get("text"):
+        columns[text] = TEXTS
     else:
         columns |= {"Description": TEXTS, "Comment": TEXTS[::-1]}
     assert export_of(columns) == export
-    assert chosen(columns) == export.text
+    assert chosen(columns) == text
 
 
 def test_a_known_name_in_an_export_is_not_the_text_if_it_holds_none():
