@@ -13,7 +13,7 @@ NAMES = """
     mlstm_sentiment.commands.options mlstm_sentiment.engine.sampling mlstm_sentiment.pages.heatmap
     mlstm_sentiment.pages.report mlstm_sentiment.rows.classified_rows model.cell
     model.inference.features model.inference.loading model.kernels.amx.mlstm model.kernels.cpp.mlstm
-    model.kernels.reference.mlstm model.kernels.torch.mlstm model.layers.mlstm scaling.comparison
+    model.kernels.reference.mlstm model.kernels.torch.mlstm model.layers.mlstm scaling.planner
     sentencepiece training.checkpoint training.evaluation training.optimizers.muon
     training.runs.signals transfer.experiment
     transfer.finetuning.experiment transfer.neuron.report transfer.neuron.study transfer.summary
