@@ -29,12 +29,12 @@ from model.inference.tensors import model_digest
 from model.layers.language_model import LanguageModel
 
 from .launcher import HOW_TO_LAUNCH, MissingGpu
-from .shares import apportion
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
 _COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
 _SECONDS_TO_ASK = 5.0  # between two questions of all ranks whether the time is up
+_HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
 
 _LONGEST_NAME = 256  # bytes of an implementation's name
 # Errors about a path that would occur again on another attempt, unlike a full disk.
@@ -142,6 +142,31 @@ class World:
             if everywhere or self.is_main or rank == self.rank:
                 parts.append(part.cpu())
         return torch.cat(parts, dim=1) if parts else own.cpu()
+
+
+def apportion(items: int, shares: Sequence[float]) -> list[int]:
+    """Divide whole items in proportion, by largest remainders; none is left over."""
+    total = sum(shares)
+    exact = [items * share / total for share in shares]
+    counts = [int(part) for part in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
+    for rank in by_remainder[: items - sum(counts)]:
+        counts[rank] += 1
+    return counts
+
+
+def rebalanced_shares(
+    speeds: Sequence[float], counts: Sequence[int], lanes: int
+) -> tuple[float, ...] | None:
+    """Return shares in proportion to measured speed; None if they would save little.
+
+    counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
+    """
+    shares = tuple(speed if count else 0.0 for speed, count in zip(speeds, counts, strict=True))
+    if not sum(shares):
+        return None
+    now = max(count / share for count, share in zip(counts, shares, strict=True) if share)
+    return shares if lanes / sum(shares) < (1 - _HYSTERESIS) * now else None
 
 
 class WaitingTogether:
