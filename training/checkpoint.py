@@ -33,6 +33,7 @@ from model.inference.tensors import save_model, save_tensors
 from model.state import State
 
 from .parallel.distributed import World, run_on_main
+from .parallel.exchange import every_ranks, send_to_main
 from .run_plan import Characters
 from .runs.checkpoint_store import (
     CheckpointStore,
@@ -136,9 +137,10 @@ class Checkpoints(CheckpointStore):
         state = trainer.all_lanes(everywhere=False)
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
-        states = trainer.exchange.states
+        differ = trainer.exchange.optimizers_differ
         if not world.is_main:
-            states.send_to_main(optimizers, world)
+            if differ:
+                send_to_main(optimizers, world)
             return
         carried = {
             **state.tensors(),
@@ -164,17 +166,16 @@ class Checkpoints(CheckpointStore):
 
         weights = trainer.model.state_dict()
         # Other ranks' states arrive one at a time: the main rank cannot hold all of them.
-        if self._thread is None or at_once or states.count > 1:
-            write(weights, states.receive(optimizers, world), carried)
+        if self._thread is None or at_once or differ:
+            write(weights, every_ranks(optimizers, world) if differ else [optimizers], carried)
         else:
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
-        states = trainer.exchange.states
+        each = {"format_version": self.FORMAT_VERSION, "optimizer_states": trainer.world.size}
         return {
-            "format_version": self.FORMAT_VERSION if states.count > 1 else 1,
-            **states.describe(),
+            **(each if trainer.exchange.optimizers_differ else {"format_version": 1}),
             "corpus": self.corpus_fingerprint,
             "settings": trainer.saved_settings,
             "progress": trainer.progress.as_json(),
@@ -236,7 +237,15 @@ def _check_fits(
     of its model. content: the checkpoint's description, of the file `path`; those before December
     2026 have no settings.
     """
-    trainer.exchange.states.check_saved(content, path)
+    states = trainer.world.size if trainer.exchange.optimizers_differ else 1
+    saved = content.get("optimizer_states", 1)
+    if not isinstance(saved, int) or saved < 1:
+        raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
+    if saved != states:
+        raise InputError(
+            f"{path}: under Adasum each rank has its own optimiser state; the checkpoint has "
+            f"{saved}, this run {states}; start {saved} processes"
+        )
     before = _of_model(architecture)
     before |= content.get("settings", {})
     now = _of_model(trainer.model.config.architecture()) | trainer.saved_settings
@@ -265,7 +274,8 @@ def _restore_trainer(
 
     content, path: as for `_check_fits`.
     """
-    progress, optimizer = content.get("progress"), optimizer_file(trainer.exchange.states.index)
+    progress, exchange = content.get("progress"), trainer.exchange
+    optimizer = optimizer_file(trainer.world.rank if exchange.optimizers_differ else 0)
     trainer.progress = PretrainingProgress.from_json(progress, step_of(folder), path)
     if scaling := content.get("loss_scaler"):
         kept = {name: scaling[name] for name in ("scale", "_growth_tracker")}
