@@ -8,7 +8,7 @@ from configs.options import RunOptions
 
 # What commands import only when they need it.
 NAMES = """
-    configs.device_options configs.resuming configs.run data_utils.preparation.preparation
+    configs.device_options configs.run data_utils.preparation.preparation
     mlstm_sentiment mlstm_sentiment.commands.command_line mlstm_sentiment.commands.evaluate
     mlstm_sentiment.commands.options mlstm_sentiment.engine.sampling mlstm_sentiment.pages.heatmap
     mlstm_sentiment.pages.report mlstm_sentiment.rows.classified_rows model.cell
