@@ -63,11 +63,12 @@ class Times:
 
 def utilization_of(trainer: Trainer, characters_per_token: float) -> "Utilization | None":
     """Return what else to measure on GPUs; None on CPUs. All ranks call it together."""
-    if trainer.world.device.type != "cuda":
+    world = trainer.world
+    if world.device.type != "cuda":
         return None
     from .utilization import Utilization
 
-    return Utilization.of(trainer.world, trainer.model, trainer.own_lanes, characters_per_token)
+    return Utilization(world, trainer.model, trainer.own_lanes, characters_per_token)
 
 
 class ThroughputMeter:

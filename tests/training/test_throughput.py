@@ -197,7 +197,7 @@ def on_gpus(monkeypatch):
         tensor = torch.tensor
         monkeypatch.setattr(torch, "tensor", lambda v, **kw: tensor(v, dtype=kw.get("dtype")))
         model = build_model(ModelConfig(hidden_size=1024, cell=cell), 0, torch.bfloat16)
-        return Utilization.of(Gpus(0, 2, torch.device("cuda", 0)), model, 256), model
+        return Utilization(Gpus(0, 2, torch.device("cuda", 0)), model, 256), model
 
     return start
 
