@@ -54,7 +54,12 @@ class ParallelConfig:
                 f"parallel.shares is {self.shares}; give numbers from 0 to {MOST_SHARE:g}, not "
                 "all of them 0"
             )
-        self._check_adasum()
+        for key, value in (("compression", self.compression), ("flat", self.flat)):
+            if self.combine == "adasum" and value not in ("none", False):
+                raise InputError(
+                    f"parallel.combine adasum and parallel.{key} {value} do not work together; "
+                    "leave one out"
+                )
 
     def check_effects(self) -> None:
         """Raise InputError for a setting without effect."""
@@ -64,16 +69,6 @@ class ParallelConfig:
                 f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}, but all gradients are sent in "
                 "one piece, without buckets; leave it out"
             )
-
-    def _check_adasum(self) -> None:
-        if self.combine == "mean":
-            return
-        for key, value in (("compression", self.compression), ("flat", self.flat)):
-            if value not in ("none", False):
-                raise InputError(
-                    f"parallel.combine adasum and parallel.{key} {value} do not work together; "
-                    "leave one out"
-                )
 
 
 class Clock:
