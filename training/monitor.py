@@ -10,8 +10,7 @@ from mlstm_sentiment.errors import InputError, TimeIsUp
 from mlstm_sentiment.text.profiles import text_profile
 from model.layers.language_model import LanguageModel
 
-from .best_model import BestModelWriter
-from .evaluation import EvaluateConfig
+from .evaluation import BestModelWriter, EvaluateConfig
 from .parallel.distributed import WaitingTogether, World, never, run_on_main
 from .run_log import RunLog
 from .run_plan import RunPlan
