@@ -15,7 +15,7 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import TextClock, lanes_of
 from mlstm_sentiment.errors import NOTHING_WORTH_KEEPING
-from training.best_model import BestModelWriter
+from training.evaluation import BestModelWriter
 from training.monitor import MetricRows, Monitor
 from training.parallel.batch import Prefetcher
 from training.parallel.distributed import (

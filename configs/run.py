@@ -1,8 +1,8 @@
-"""From options to a run that is ready to start: resolved and checked."""
+"""From options to a run that is ready to start, or to go on: resolved and checked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,11 @@ from model.layers.language_model import build_model
 from model.state import DTYPES
 from training.checkpoint import Checkpoints
 from training.parallel.distributed import World, check_same, run_on_main
+from training.parallel.exchange import ParallelConfig
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
 from training.run_plan import RunPlan
+from training.runs.checkpoint_store import newest_step
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
@@ -30,12 +32,77 @@ from training.runs.run_directory import (
 )
 from training.trainer import Trainer
 
-from .options import RunConfig, RunOptions, flatten, load_config, with_lanes
+from .options import RunConfig, RunOptions, changed_keys, flatten, load_config, with_lanes
 
 if TYPE_CHECKING:
     from training.start import StartModel
 
-    from .resuming import Resumption
+_MAY_CHANGE_ON_RESUME = {
+    "model.backend",
+    "data.corpus",  # its path; digests in the checkpoints check that the corpus is the same
+    "train.steps",
+    "train.epochs",
+    "train.precision",
+    "train.timeout_seconds",
+    "train.device",
+    "optim.decay",
+    "optim.hold",
+    "optim.cooldown",
+    "evaluate.every_steps",
+    "evaluate.every_characters",
+    "evaluate.probe_train",
+    "evaluate.probe_val",
+    "checkpoint.every_steps",
+    "checkpoint.every_characters",
+    "checkpoint.keep",
+    "log.every_steps",
+    # How ranks work together, since their number may change.
+    *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
+    - {"parallel.windows_per_step", "parallel.combine"},
+}
+
+_LENGTH = {"train.steps", "train.epochs"}
+# May change until the first step of a cooldown.
+_SCHEDULE = {*_LENGTH, "optim.decay", "optim.hold", "optim.cooldown"}
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """The step from which a run is resumed, and its changed settings."""
+
+    before: RunConfig  # its settings until now
+    changed: Set[str]  # the keys that have other values now
+    done: int  # steps
+
+    def check(self, plan: RunPlan, directory: PretrainingDirectory) -> None:
+        """Raise InputError for a new plan that the run cannot follow from here.
+
+        The run may have passed the new length already, a cooldown may have begun, which fixes the
+        schedule, or the checkpoints may be gone: it would begin again at step 0, and overwrite its
+        rows and its model.
+        """
+        before = self.before.plan(plan.clock)
+        if self.done == 0:
+            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
+            if before.has_saved(reached):
+                raise InputError(
+                    f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
+                    f"{reached:,}; put its checkpoints back, or begin a new run"
+                )
+        if not self.changed & _SCHEDULE:
+            return
+        if before.cooldown is not None and self.done > before.cooldown.start:
+            raise InputError(
+                f"a resumed run cannot change {', '.join(sorted(self.changed & _SCHEDULE))} "
+                f"after its cooldown has begun, at step {before.cooldown.start:,}; resume a copy "
+                "of the run from before that step"
+            )
+        if self.changed & _LENGTH and plan.last_step < self.done:
+            raise InputError(
+                f"train.steps or train.epochs asks for {plan.last_step:,} steps, but the run has "
+                f"{self.done:,} already; ask for more, or remove the later checkpoints from a copy "
+                "of the run and resume it"
+            )
 
 
 @dataclass(frozen=True)
@@ -49,7 +116,7 @@ class ResolvedRun:
     checkpoints: Checkpoints
     start: "StartModel | None"  # absent if a checkpoint has the weights
     lanes: int  # the global batch
-    resumption: "Resumption | None"  # absent in a new run
+    resumption: Resumption | None  # absent in a new run
     may_be_restarted: bool  # by a launcher, with any rank as the main one
 
     @property
@@ -118,10 +185,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     """Set every value, open the corpus, and check that all ranks have the same."""
     config, resumption = options.run, None
     if world.broadcast_int(directory.config.is_file()):
-        from .resuming import resume  # only for runs that resume
-
         await_visible(directory.config)
-        config, resumption = resume(options, load_config(directory.config), directory, world)
+        config, resumption = _resume(options, load_config(directory.config), directory, world)
     else:
         _check_new(config)
         first = config.data.lanes_per_rank
@@ -141,7 +206,10 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
     checkpoints.check_corpus(world)  # first: the vocabulary's error would hide this one
-    config = _with_corpus(config, corpus, is_new=resumption is None)
+    model, data = config.model.for_vocabulary(corpus.tokenizer.vocabulary_size), config.data
+    if resumption is None:
+        data = settle_shuffle(data, corpus.splits["train"])
+    config = replace(config, model=model, data=data)
     # Paths may differ. Initial weights are compared after loading; the main rank reads the probe.
     paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
     paths |= dict.fromkeys(("evaluate.probe_train", "evaluate.probe_val"))
@@ -168,13 +236,6 @@ def _open_corpus(folder: Path | None, *, is_moved_if_absent: bool) -> Corpus:
             "--data.corpus"
         )
     return load_corpus(folder)
-
-
-def _with_corpus(config: RunConfig, corpus: Corpus, *, is_new: bool) -> RunConfig:
-    """Set what depends on the corpus; InputError if the config has another V."""
-    model = config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
-    data = settle_shuffle(config.data, corpus.splits["train"]) if is_new else config.data
-    return replace(config, model=model, data=data)
 
 
 def _start_of(config: RunConfig, corpus: Corpus) -> "StartModel | None":
@@ -244,3 +305,65 @@ def _check_new(config: RunConfig) -> None:
             "optim.warmup and optim.cooldown are together more than the whole run, which would "
             "never reach its learning rate; lower one of them"
         )
+
+
+def _resume(
+    options: RunOptions, saved: RunConfig, directory: PretrainingDirectory, world: World
+) -> tuple[RunConfig, Resumption]:
+    """Return the settings of the resumed run, and which of them changed.
+
+    saved: those in its folder. Raises InputError, on every rank, for a change that a resumed run
+    cannot make.
+    """
+    if saved.data.shuffle == "auto":
+        raise InputError(
+            f"{directory.config}: has no data.shuffle, so an earlier version began the run; "
+            f"--train.start_from {directory.folder} begins a new one with its model"
+        )
+    done = int(run_on_main(world, lambda: newest_step(directory.checkpoints)))
+    config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
+    config = _with_cooldown(_keep_paths(config, saved), saved, done)
+    changed = changed_keys(saved, config) - {"optim.cooldown_from"}
+    asked, first = options.run.data.lanes_per_rank, saved.data.first_lanes_per_rank
+    if None not in (asked, first) and asked != first:
+        changed.add("data.lanes_per_rank")
+    allowed = _MAY_CHANGE_ON_RESUME if done else _MAY_CHANGE_ON_RESUME - {"data.corpus"}
+    if refused := changed - allowed:
+        raise InputError(
+            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
+            f"{', '.join(sorted(allowed))}; start a new run for the rest"
+        )
+    return config, Resumption(saved, changed, done)
+
+
+def _with_cooldown(config: RunConfig, saved: RunConfig, done: int) -> RunConfig:
+    """Begin a cooldown that the command asks for where the run resumes, after `done` steps."""
+    cooldown, begin = config.optim.cooldown, saved.optim.cooldown_from
+    if cooldown != saved.optim.cooldown:
+        begin = None if cooldown is None else done
+    return replace(config, optim=replace(config.optim, cooldown_from=begin))
+
+
+def _keep_paths(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Keep the saved paths of the corpus and of the first model, if relative paths mean them."""
+    data, train = config.data, config.train
+    if data.corpus is not None and data.corpus.resolve() == saved.data.corpus:
+        data = replace(data, corpus=saved.data.corpus)
+    if train.start_from and str(Path(train.start_from).resolve()) == saved.train.start_from:
+        train = replace(train, start_from=saved.train.start_from)
+    return replace(config, data=data, train=train)
+
+
+def _with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
+    """Complete a config with the values of the run's first start."""
+    if config.data.lanes is None:
+        config = with_lanes(config, saved.data.total_lanes(1))
+    data, train, model = config.data, config.train, config.model
+    data = replace(data, first_lanes_per_rank=saved.data.first_lanes_per_rank)
+    if data.shuffle == "auto":
+        data = replace(data, shuffle=saved.data.shuffle)
+    if train.precision == "auto":
+        train = replace(train, precision=saved.train.precision)
+    if model.vocabulary_size is None:
+        model = replace(model, vocabulary_size=saved.model.vocabulary_size)
+    return replace(config, data=data, train=train, model=model)

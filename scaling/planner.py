@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 from configs.options import SHIPPED, RunConfig, load_config, read_toml
@@ -11,10 +12,12 @@ from data_utils.provenance import describe_origin
 from mlstm_sentiment.bounds import Bound, PositiveInt
 from mlstm_sentiment.engine.architecture import VOCABULARY_SIZE
 from mlstm_sentiment.errors import InputError
+from training.runs.run_directory import PretrainingDirectory, read_rows
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
 
+_CLUSTERS = SHIPPED / "clusters"
 _MOST_DIGITS = 6  # of a number of units
 _EPOCH_OF_AMAZON = 38.3e9  # characters
 VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
@@ -48,8 +51,12 @@ class PlanOptions:
 
 def make_plan(options: PlanOptions) -> dict[str, Any]:
     """Return the planner's answers for these options, with their origin."""
-    plan = _read_plan(options)
-    cluster, run, gpus, text = plan.cluster, plan.run, plan.gpus, plan.text
+    if options.cluster is None or options.model is None:
+        raise InputError("name a --model and a --cluster, or a file for --calibrate")
+    cluster = read_toml(options.cluster, ClusterConfig, _CLUSTERS)
+    gpus = options.gpus or cluster.total_gpus
+    run, text = read_job(options, gpus)
+    plan = Plan(cluster, run, gpus, text)
     most = max(gpus, cluster.total_gpus)
     counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
     table = [
@@ -65,16 +72,6 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
         "settings": settings,
         "origin": describe_origin(),
     }
-
-
-def _read_plan(options: PlanOptions) -> Plan:
-    """Return the plan of the job that the options name."""
-    if options.cluster is None or options.model is None:
-        raise InputError("name a --model and a --cluster, or a file for --calibrate")
-    cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
-    gpus = options.gpus or cluster.total_gpus
-    run, text = read_job(options, gpus)
-    return Plan(cluster, run, gpus, text)
 
 
 def read_job(options: PlanOptions, gpus: int = 1) -> tuple[RunConfig, TextSize]:
@@ -161,3 +158,29 @@ def _group_line(group: dict[str, Any]) -> str:
         f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "
         f"{group['available_bytes'] / 1e9:.1f} GB{fits}; {group['largest_lanes_per_gpu']} lanes fit"
     )
+
+
+def compare_with_run(cluster_file: Path, folder: Path) -> dict[str, Any]:
+    """Return the planned and the actual speed of a run, by the median of its rows."""
+    cluster = read_toml(cluster_file, ClusterConfig, _CLUSTERS)
+    directory = PretrainingDirectory(folder).check_exists()
+    config, rows = load_config(directory.config), read_rows(directory.metrics)
+    # The first one includes compilation.
+    speeds = [row["characters_per_second"] for row in rows[1:] if "characters_per_second" in row]
+    if not speeds:
+        raise InputError(f"{directory.metrics}: too few rows to measure a speed; train longer")
+    last, lanes = rows[-1], config.data.total_lanes(1)
+    tokens = last["step"] * config.parallel.windows_per_step * lanes * config.data.window
+    text = TextSize(last["characters"], last["characters"] / tokens)
+    gpus = len(last.get("rank_characters_per_second") or [None])
+    planned, actual = Plan(cluster, config, gpus, text).characters_per_second, median(speeds)
+    return {
+        "planned_characters_per_second": planned,
+        "actual_characters_per_second": actual,
+        "actual_to_planned": actual / planned,
+    }
+
+
+def in_words(result: dict[str, Any], cluster_file: Path) -> str:
+    _, actual, ratio = result.values()
+    return f"speed: {actual:,.0f} characters/s, {ratio:.2f} of the plan of {cluster_file.name}"

@@ -17,8 +17,7 @@ import command
 from mlstm_sentiment.commands.program import print_and_write
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.writer import write_content
-from scaling.comparison import compare_with_run, in_words
-from scaling.planner import PlanOptions, lines, make_plan
+from scaling.planner import PlanOptions, compare_with_run, in_words, lines, make_plan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ from mlstm_sentiment.errors import InputError, TimeIsUp
 from mlstm_sentiment.text.profiles import text_profile
 from model.layers.language_model import LanguageModel
 
-from .best_model import BestModelWriter
-from .evaluation import EvaluateConfig
-from .parallel.distributed import World, never, run_on_main
+from .evaluation import BestModelWriter, EvaluateConfig
+from .parallel.distributed import WaitingTogether, World, never, run_on_main
 from .run_log import RunLog
 from .run_plan import RunPlan
 from .throughput import ThroughputMeter
@@ -65,21 +64,21 @@ class Monitor:
         even if all weights are finite, when they are too large.
         """
         row: dict[str, float] = {}
-        try:
-            run_on_main(
-                self.world, lambda: row.update(self._shown(trainer, log, is_time_up)), is_time_up
-            )
-        except InputError as error:
-            raise trainer.diverged("what the model predicts is") from error
+        fault: InputError | None = None
+        together = WaitingTogether(self.world, is_time_up)
+        if self.world.is_main:
+            try:
+                row = self._shown(trainer, log, together.meet)
+            except InputError as error:
+                fault = error
+        together.finished()
+        if self.world.broadcast_int(fault is not None):
+            raise trainer.diverged("what the model predicts is") from fault
         return row
 
     def _shown(
-        self, trainer: Trainer, log: RunLog, is_time_up: Callable[[], bool]
+        self, trainer: Trainer, log: RunLog, between: Callable[[], object]
     ) -> dict[str, float]:
-        def between() -> None:
-            if self.world.barrier(is_time_up()):
-                raise TimeIsUp
-
         model, step = trainer.model, trainer.progress.step
         model.eval()
         lines = self.sample(model, between).splitlines()  # indented: shown verbatim

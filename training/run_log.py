@@ -197,29 +197,13 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, plan: RunPlan) ->
     print_main(world, "\n".join(lines))
 
 
-class Pace:
-    """Seconds of a step since a run's first line, evaluations and checkpoints included.
-
-    The first step does not count: it also compiles and warms up.
-    """
-
-    def __init__(self, clock: Callable[[], float]):
-        self._clock = clock
-        self._began: tuple[int, float] | None = None  # the step and the time of the first line
-
-    def seconds_per_step(self, step: int) -> float | None:
-        """Return the seconds per step until a line's step; None while it is too early."""
-        now = self._clock()
-        first, began = self._began = self._began or (step, now)
-        return (now - began) / (step - first) if now - began >= _SHORTEST else None
-
-
 class ProgressLines:
     """Prints a run's lines, above a bar if stderr is a terminal."""
 
     def __init__(self, first_step: int, steps: int, clock: Callable[[], float] = time.monotonic):
         self.steps = steps
-        self._clock, self._pace = clock, Pace(clock)
+        self._clock = clock
+        self._began: tuple[int, float] | None = None  # the step and the time of the first line
         self._line_time = -math.inf  # when the last line was printed or requested
         self._asked = False  # whether a line was requested since the last one
         self._bar = tqdm(
@@ -273,7 +257,16 @@ class ProgressLines:
     def _progress(self, step: int) -> str:
         """Return the percentage of steps done, rounded down, and the time left."""
         done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
-        each, left = self._pace.seconds_per_step(step), self.steps - step
+        each, left = self.seconds_per_step(step), self.steps - step
         if each is None or left <= 0:
             return done
         return f"{done}  {tqdm.format_interval(each * left)} left"
+
+    def seconds_per_step(self, step: int) -> float | None:
+        """Return the seconds of a step since the first line; None while it is too early.
+
+        Evaluations and checkpoints count; the first step, which also compiles, does not.
+        """
+        now = self._clock()
+        first, began = self._began = self._began or (step, now)
+        return (now - began) / (step - first) if now - began >= _SHORTEST else None

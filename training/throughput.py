@@ -17,30 +17,6 @@ if TYPE_CHECKING:
 _NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
 
-class Stopwatch:
-    """Measures seconds of training; used as a context manager, it pauses for anything else."""
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._started = self._paused = clock()
-
-    def seconds(self) -> float:
-        """Return the seconds since the last lap."""
-        return max(self._clock() - self._started, 1e-9)
-
-    def lap(self) -> float:
-        """Return the seconds since the last lap, and begin a new one."""
-        seconds = self.seconds()
-        self._started += seconds
-        return seconds
-
-    def __enter__(self) -> None:
-        self._paused = self._clock()
-
-    def __exit__(self, *error: object) -> None:
-        self._started += self._clock() - self._paused
-
-
 @dataclass(frozen=True)
 class Times:
     """The seconds of one rank during some steps."""
@@ -63,11 +39,12 @@ class Times:
 
 def utilization_of(trainer: Trainer, characters_per_token: float) -> "Utilization | None":
     """Return what else to measure on GPUs; None on CPUs. All ranks call it together."""
-    if trainer.world.device.type != "cuda":
+    world = trainer.world
+    if world.device.type != "cuda":
         return None
     from .utilization import Utilization
 
-    return Utilization.of(trainer.world, trainer.model, trainer.own_lanes, characters_per_token)
+    return Utilization(world, trainer.model, trainer.own_lanes, characters_per_token)
 
 
 class ThroughputMeter:
@@ -82,7 +59,7 @@ class ThroughputMeter:
     ):
         self.trainer, self.prefetcher = trainer, prefetcher
         self.utilization = utilization
-        self.stopwatch = Stopwatch(clock)
+        self._clock, self._started = clock, clock()  # of the row; a pause moves the start
         self.steps = self.characters = 0
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row
@@ -105,19 +82,28 @@ class ThroughputMeter:
         All ranks enter and leave it together. Thus no rank counts the main rank's evaluation or
         saving as its work or its waiting.
         """
-        with self.stopwatch:
+        began = self._clock()
+        try:
             yield
             self.trainer.world.barrier()
+        finally:
+            self._started += self._clock() - began
+
+    def _seconds(self) -> float:
+        """Return the seconds of training since the last row."""
+        return max(self._clock() - self._started, 1e-9)
 
     def line(self) -> dict[str, float]:
         """Return the speed since the last row."""
-        return {"characters_per_second": self.characters / self.stopwatch.seconds()}
+        return {"characters_per_second": self.characters / self._seconds()}
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""
         world, exchange = self.trainer.world, self.trainer.exchange
+        seconds = self._seconds()
+        self._started += seconds
         times = Times(
-            self.stopwatch.lap(),
+            seconds,
             exchange.clock.lap(),
             self.prefetcher.waited - self._waited,
             self.own_characters,

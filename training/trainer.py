@@ -28,9 +28,8 @@ from model.state import DTYPES, IGNORED, State
 from .judgement import RECENT_ROWS, spike_bits
 from .optimizers.optim import MOST_STEPS, OptimConfig, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
-from .parallel.distributed import TrainingDevice, World
+from .parallel.distributed import TrainingDevice, World, rebalanced_shares
 from .parallel.exchange import Exchange, ParallelConfig, gradients_of
-from .parallel.shares import rebalanced_shares
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,

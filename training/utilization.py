@@ -2,7 +2,6 @@
 
 import logging
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -99,39 +98,29 @@ def limit_seconds(weights: int, lanes: float, dtype: torch.dtype, peak: Peak) ->
     return 2 * max(products, reading) + products
 
 
-@dataclass(frozen=True)
 class Utilization:
     """Adds to the rows of a run on GPUs: peak memory, MFU, and the fraction of the limit."""
 
-    world: World
-    operations_per_token: float
-    """Operations of training: two for each matrix weight in each of the three products."""
-    operations_per_second: float
-    """Peak of all GPUs together, by their data sheets; 0 if one is not known."""
-    tokens_per_second: float
-    """The limit of all GPUs together; 0 if it is not known."""
-    characters_per_token: float = 1.0
-
-    @classmethod
-    def of(
-        cls, world: World, model: LanguageModel, own_lanes: int, characters_per_token: float = 1.0
-    ) -> "Utilization":
-        """Return the utilization to measure on GPUs. All ranks call it together."""
-        name = torch.cuda.get_device_name(world.device)
-        peak = peak_of(name)
+    def __init__(
+        self, world: World, model: LanguageModel, own_lanes: int, characters_per_token: float = 1.0
+    ):
+        """Find what all GPUs can do together. All ranks call it together."""
+        self.world, self.characters_per_token = world, characters_per_token
+        # Operations of training: two for each matrix weight in each of the three products.
+        self.operations_per_token = operations_per_token(model)
+        name, config = torch.cuda.get_device_name(world.device), model.config
+        peak, own = peak_of(name), [0.0, 0.0]  # operations and tokens per second
         if peak is None:
             log.warning("%s: its peak is not known, so rows have neither mfu nor a limit", name)
-        own = [0.0, 0.0]
-        if peak is not None:
+        else:
             own[0] = peak.in_dtype(model.dtype)
-        config = model.config
-        if peak is not None and config.cell == "mlstm" and own_lanes:
-            weights = 5 * config.layers * config.hidden_size**2
-            own[1] = own_lanes / limit_seconds(weights, own_lanes, model.dtype, peak)
+            if config.cell == "mlstm" and own_lanes:
+                weights = 5 * config.layers * config.hidden_size**2
+                own[1] = own_lanes / limit_seconds(weights, own_lanes, model.dtype, peak)
         ranks = world.gather(torch.tensor(own, dtype=torch.float64, device=world.device))
-        total, listed = ranks.sum(0).tolist(), (ranks > 0).all(0).tolist()
-        operations, tokens = (n * is_listed for n, is_listed in zip(total, listed, strict=True))
-        return cls(world, operations_per_token(model), operations, tokens, characters_per_token)
+        # The sums over all ranks; 0 if one of them is not known.
+        sums = (ranks.sum(0) * (ranks > 0).all(0)).tolist()
+        self.operations_per_second, self.tokens_per_second = sums
 
     def row(self, characters_per_second: float) -> dict[str, float]:
         """Return what to add to a row of metrics. All ranks call it together."""

@@ -34,7 +34,8 @@ ALLOWED = {
         f"training.{name}"
         for name in (
             "optimizers.optim",
-            *("runs.checkpoint_store", "runs.restoring", "runs.run_directory"),
+            "runs.checkpoint_store",
+            "runs.run_directory",
             "runs.signals",
         )
     },

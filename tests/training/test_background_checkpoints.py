@@ -13,8 +13,7 @@ from tests.support.runs import ROOT, run_code
 from tests.support.trainers import PROFILE, make_trainer, train
 from training import checkpoint
 from training.checkpoint import Checkpoints
-from training.runs.checkpoint_store import flatten_optimizers
-from training.runs.restoring import load_tensors
+from training.runs.checkpoint_store import flatten_optimizers, load_tensors
 from training.runs.run_directory import PretrainingDirectory
 
 FILES = ("model.safetensors", "optimizer.safetensors", "lanes.safetensors")

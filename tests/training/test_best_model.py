@@ -18,8 +18,8 @@ from model.inference.weights import load_model
 from tests.support.loaded import as_loaded
 from tests.support.runs import ROOT
 from tests.support.trainers import CPU, make_trainer, make_window
-from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
+from training.evaluation import BestModelWriter
 from training.judgement import Baselines
 from training.parallel.batch import as_batch
 from training.runs.run_directory import PretrainingDirectory
@@ -46,7 +46,7 @@ def writer_of_scores(writer, monkeypatch):
 
     def make(*scores):
         rows = iter([(score, 1) for score in scores])
-        monkeypatch.setattr("training.best_model.evaluate_split", lambda *_, **__: next(rows))
+        monkeypatch.setattr("training.evaluation.evaluate_split", lambda *_, **__: next(rows))
         return writer
 
     return make

@@ -18,8 +18,7 @@ from training import checkpoint
 from training.checkpoint import Checkpoints
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.runs.checkpoint_store import flatten_optimizers
-from training.runs.restoring import load_tensors
+from training.runs.checkpoint_store import flatten_optimizers, load_tensors
 from training.start import StartModel
 
 

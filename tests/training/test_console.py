@@ -13,7 +13,7 @@ from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
 from tests.support.trainers import ALONE, make_trainer
 from training.parallel.distributed import World
-from training.run_log import Pace, ProgressLines, RunLog, announce, print_main
+from training.run_log import ProgressLines, RunLog, announce, print_main
 from training.runs.run_directory import PretrainingDirectory
 from training.trainer import PretrainingProgress, TrainConfig
 
@@ -116,12 +116,12 @@ def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys
     ]
 
 
-def paced(clock, *lines):
+def paced(clock, *parts):
     """Return the estimate after each (step, seconds of training, seconds of a pause)."""
-    pace, estimates = Pace(clock), []
-    for step, seconds, pause in lines:
+    lines, estimates = ProgressLines(0, 2000, clock), []
+    for step, seconds, pause in parts:
         clock.now += seconds + pause
-        estimates.append(pace.seconds_per_step(step))
+        estimates.append(lines.seconds_per_step(step))
     return estimates
 
 

@@ -8,7 +8,7 @@ import torch
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.parallel.distributed import World
-from training.throughput import Stopwatch, ThroughputMeter, Times, bottleneck
+from training.throughput import ThroughputMeter, Times, bottleneck
 from training.utilization import PEAKS, Utilization, limit_seconds, operations_per_token, peak_of
 
 
@@ -18,16 +18,21 @@ def times(total=10.0, exposed=0.0, waited=0.0, characters=1000.0):
 
 def test_a_pause_is_not_in_a_lap_and_a_line_takes_nothing_from_the_row():
     now = iter([0.0, 3.0, 5.0, 105.0, 108.0, 110.0, 117.0])
-    watch = Stopwatch(lambda: next(now))  # at 0
-    assert watch.seconds() == 3
-    with watch:  # 5 to 105
+    exchange = SimpleNamespace(clock=SimpleNamespace(lap=lambda: 0.0), sent_bytes=0.0)
+    world = World(0, 1, torch.device("cpu"))
+    trainer = SimpleNamespace(own_fraction=1.0, world=world, exchange=exchange)
+    prefetcher = SimpleNamespace(waited=0.0)
+    meter = ThroughputMeter(trainer, prefetcher, clock=lambda: next(now))  # at 0
+    meter.advance(840)
+    assert meter.line() == {"characters_per_second": 840 / 3}
+    with meter.paused():  # 5 to 105
         pass
-    assert watch.seconds() == 8  # at 108, since 0
-    assert watch.lap() == 10  # at 110, since 0
-    assert watch.lap() == 7  # at 117, since 110
+    assert meter.line() == {"characters_per_second": 840 / 8}  # at 108, since 0
+    assert meter.close_row()["characters_per_second"] == 840 / 10  # at 110, since 0
+    meter.advance(840)
+    assert meter.close_row()["characters_per_second"] == 840 / 7  # at 117, since 110
     now = iter([0.0, 4.0, 5.0])
-    trainer = SimpleNamespace(own_fraction=1.0)
-    meter = ThroughputMeter(trainer, SimpleNamespace(waited=0.0), clock=lambda: next(now))
+    meter = ThroughputMeter(trainer, prefetcher, clock=lambda: next(now))
     meter.advance(1000)
     assert meter.line() == {"characters_per_second": 250.0}
     meter.advance(1000)
@@ -102,11 +107,11 @@ def test_ranks_leave_a_pause_together():
     events = []
     world = SimpleNamespace(barrier=lambda: events.append("met"))
     meter = ThroughputMeter(SimpleNamespace(world=world), prefetcher=None)
-    before = meter.stopwatch._started
+    before = meter._started
     with meter.paused():
         events.append("evaluated")
     assert events == ["evaluated", "met"]
-    assert meter.stopwatch._started > before
+    assert meter._started > before
     with pytest.raises(KeyboardInterrupt), meter.paused():
         raise KeyboardInterrupt
     assert events == ["evaluated", "met"]  # a rank that fails keeps none waiting for itself
@@ -197,7 +202,7 @@ def on_gpus(monkeypatch):
         tensor = torch.tensor
         monkeypatch.setattr(torch, "tensor", lambda v, **kw: tensor(v, dtype=kw.get("dtype")))
         model = build_model(ModelConfig(hidden_size=1024, cell=cell), 0, torch.bfloat16)
-        return Utilization.of(Gpus(0, 2, torch.device("cuda", 0)), model, 256), model
+        return Utilization(Gpus(0, 2, torch.device("cuda", 0)), model, 256), model
 
     return start
 

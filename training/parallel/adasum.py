@@ -34,9 +34,11 @@ PIECE = 2**20  # elements of a tensor that are in float64 at a time
 class AdasumExchange(Exchange):
     """Adasum of the steps that each rank's optimiser makes from its own gradients."""
 
+    optimizers_differ = True
+
     def __init__(self, parameters: Iterable[nn.Parameter], world: World):
         """Raise InputError unless the ranks are a power of two."""
-        super().__init__(world, optimizers_differ=True)
+        super().__init__(world)
         if world.size & (world.size - 1):
             raise InputError(
                 "parallel.combine adasum combines ranks in pairs, until one is left: start a power "

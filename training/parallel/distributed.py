@@ -29,12 +29,12 @@ from model.inference.tensors import model_digest
 from model.layers.language_model import LanguageModel
 
 from .launcher import HOW_TO_LAUNCH, MissingGpu
-from .shares import apportion
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 # What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
 _COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
 _SECONDS_TO_ASK = 5.0  # between two questions of all ranks whether the time is up
+_HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
 
 _LONGEST_NAME = 256  # bytes of an implementation's name
 # Errors about a path that would occur again on another attempt, unlike a full disk.
@@ -81,16 +81,14 @@ class World:
         ends = [0, *accumulate(apportion(items, self.shares or (1.0,) * self.size))]
         return slice(ends[rank], ends[rank + 1])
 
-    def broadcast_int(self, number: int, flag: bool = False) -> int:
-        """Broadcast an int from rank 0 (also a barrier); flag: this rank's, for a `barrier`."""
-        return self._sum_of(number * self.is_main, flag)[0]
+    def broadcast_int(self, number: int) -> int:
+        """Broadcast an int from rank 0 (also a barrier)."""
+        own = torch.tensor(number * self.is_main, dtype=torch.int64, device=self.device)
+        return int(self.sum(own))
 
-    def barrier(self, flag: bool = False) -> bool:
-        """Return, when all ranks have called this, whether one of them set its flag."""
-        return self._sum_of(0, flag)[1] > 0
-
-    def _sum_of(self, *numbers: int) -> list[int]:
-        return self.sum(torch.tensor(numbers, dtype=torch.int64, device=self.device)).tolist()
+    def barrier(self) -> None:
+        """Return when all ranks have called this."""
+        self.broadcast_int(0)
 
     def finish(self, work: dist.Work | None) -> None:
         """Wait for a collective whose result is read immediately.
@@ -144,12 +142,37 @@ class World:
         return torch.cat(parts, dim=1) if parts else own.cpu()
 
 
+def apportion(items: int, shares: Sequence[float]) -> list[int]:
+    """Divide whole items in proportion, by largest remainders; none is left over."""
+    total = sum(shares)
+    exact = [items * share / total for share in shares]
+    counts = [int(part) for part in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda rank: counts[rank] - exact[rank])
+    for rank in by_remainder[: items - sum(counts)]:
+        counts[rank] += 1
+    return counts
+
+
+def rebalanced_shares(
+    speeds: Sequence[float], counts: Sequence[int], lanes: int
+) -> tuple[float, ...] | None:
+    """Return shares in proportion to measured speed; None if they would save little.
+
+    counts: the lanes that each rank has now. A rank that has none keeps none: its speed is unknown.
+    """
+    shares = tuple(speed if count else 0.0 for speed, count in zip(speeds, counts, strict=True))
+    if not sum(shares):
+        return None
+    now = max(count / share for count, share in zip(counts, shares, strict=True) if share)
+    return shares if lanes / sum(shares) < (1 - _HYSTERESIS) * now else None
+
+
 class WaitingTogether:
     """Makes ranks that have finished their part of the work wait for the others.
 
-    Each rank calls `working` often while it works, and `finished` at its end. The ranks synchronize
-    regularly, so that no wait for a peer reaches the timeout. is_time_up: of this rank. Once it is,
-    both raise TimeIsUp on every rank.
+    Each rank calls `working` or `meet` often while it works, and `finished` at its end. The ranks
+    synchronize regularly, so that no wait for a peer reaches the timeout. is_time_up: of this rank.
+    Once it is, all three raise TimeIsUp on every rank.
     """
 
     def __init__(self, world: World, is_time_up: Callable[[], bool] = never):
@@ -160,7 +183,11 @@ class WaitingTogether:
 
     def working(self) -> None:
         if time.monotonic() - self._barrier_time >= self._every:
-            self._all_finished(False)
+            self.meet()
+
+    def meet(self) -> None:
+        """Synchronize now, for work whose next part may take almost as long as the timeout."""
+        self._all_finished(False)
 
     def finished(self) -> None:
         """Return when all ranks have finished."""
@@ -315,16 +342,11 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     return chosen
 
 
-def run_on_main(
-    world: World, act: Callable[[], object], is_time_up: Callable[[], bool] = never
-) -> str:
+def run_on_main(world: World, act: Callable[[], object]) -> str:
     """Run `act` on the main rank only; return its result, as text, on every rank.
 
     An InputError or TryAgain of `act` is raised on every rank, so that none waits for one that has
-    ended. So is an OSError about a path that cannot be used. If `act` takes long, it calls
-    `world.barrier` between its parts, which restarts the timeout of the other ranks, and says
-    whether one of them has no more time (`is_time_up`). A TimeIsUp of `act` is raised on every
-    rank, too.
+    ended. So is an OSError about a path that cannot be used.
     """
     if world.size == 1:
         return _result_of(act)
@@ -334,11 +356,7 @@ def run_on_main(
             answer = {"result": _result_of(act)}
         except InputError as error:
             answer = {"refusal": str(error), "is_busy": isinstance(error, TryAgain)}
-        except TimeIsUp:
-            answer = {"time_is_up": True}
-    answer = json.loads(_text_from_main(world, json.dumps(answer), is_time_up))
-    if "time_is_up" in answer:
-        raise TimeIsUp
+    answer = json.loads(_text_from_main(world, json.dumps(answer)))
     if "refusal" in answer:
         raise (TryAgain if answer["is_busy"] else InputError)(answer["refusal"])
     return str(answer["result"])
@@ -354,12 +372,10 @@ def _result_of(act: Callable[[], object]) -> str:
         raise InputError(f"{error.filename}: {error.strerror}") from error
 
 
-def _text_from_main(world: World, text: str, is_time_up: Callable[[], bool]) -> str:
-    """Return the main rank's text, which is ASCII and not empty."""
+def _text_from_main(world: World, text: str) -> str:
+    """Return the main rank's text, which is ASCII."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
     size = world.broadcast_int(len(content))
-    while not size:  # 0 is only a barrier: the main rank is still at work
-        size = world.broadcast_int(0, is_time_up())
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)
     return bytes(buffer.tolist()).decode("ascii")

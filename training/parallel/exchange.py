@@ -4,8 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.distributed as dist
@@ -55,7 +54,12 @@ class ParallelConfig:
                 f"parallel.shares is {self.shares}; give numbers from 0 to {MOST_SHARE:g}, not "
                 "all of them 0"
             )
-        self._check_adasum()
+        for key, value in (("compression", self.compression), ("flat", self.flat)):
+            if self.combine == "adasum" and value not in ("none", False):
+                raise InputError(
+                    f"parallel.combine adasum and parallel.{key} {value} do not work together; "
+                    "leave one out"
+                )
 
     def check_effects(self) -> None:
         """Raise InputError for a setting without effect."""
@@ -65,16 +69,6 @@ class ParallelConfig:
                 f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}, but all gradients are sent in "
                 "one piece, without buckets; leave it out"
             )
-
-    def _check_adasum(self) -> None:
-        if self.combine == "mean":
-            return
-        for key, value in (("compression", self.compression), ("flat", self.flat)):
-            if value not in ("none", False):
-                raise InputError(
-                    f"parallel.combine adasum and parallel.{key} {value} do not work together; "
-                    "leave one out"
-                )
 
 
 class Clock:
@@ -116,51 +110,6 @@ def _event() -> torch.cuda.Event:
     return event
 
 
-class OptimizerStates:
-    """How many optimiser states there are, and which is this rank's."""
-
-    def __init__(self, count: int = 1, index: int = 0):
-        self.count, self.index = count, index
-
-    def describe(self) -> dict[str, Any]:
-        """Return a checkpoint's description of them, for `check_saved`."""
-        return {"optimizer_states": self.count} if self.count > 1 else {}
-
-    def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
-        """Raise InputError, naming the file, if a checkpoint has another number of states."""
-        saved = description.get("optimizer_states", 1)
-        if not isinstance(saved, int) or saved < 1:
-            raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
-        if saved != self.count:
-            raise InputError(
-                f"{path}: under Adasum each rank has its own optimiser state; the checkpoint has "
-                f"{saved}, this run {self.count}; start {saved} processes"
-            )
-
-    def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
-        """Send this rank's tensors to the main rank's `receive`; called by all other ranks."""
-        if self.index:
-            for tensor in tensors.values():
-                sent = tensor.to(world.device).contiguous()
-                world.finish(dist.isend(sent, dst=0))
-
-    def receive(
-        self, tensors: Mapping[str, Tensor], world: World
-    ) -> Iterator[Mapping[str, Tensor]]:
-        """Yield every state's tensors on the main rank, one state at a time, `tensors` first.
-
-        In all states the tensors have the same names, shapes and dtypes.
-        """
-        yield tensors
-        for index in range(1, self.count):
-            received = {}
-            for name, own in tensors.items():
-                buffer = torch.empty(own.shape, dtype=own.dtype, device=world.device)
-                world.finish(dist.irecv(buffer, src=index))
-                received[name] = buffer.cpu()
-            yield received
-
-
 class Exchange:
     """The part of a training step that involves other ranks; for a single process, nothing.
 
@@ -171,13 +120,13 @@ class Exchange:
 
     leaves: PerGateParameters | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
+    optimizers_differ: ClassVar[bool] = False
+    """Whether each rank has its own optimiser state."""
 
-    def __init__(self, world: World, *, optimizers_differ: bool = False):
+    def __init__(self, world: World):
         self.world = world
         self.clock = Clock(world.device)  # seconds of only the exchange
         self.sent_bytes = 0.0  # by this rank so far
-        every = (world.size, world.rank) if optimizers_differ else ()
-        self.states = OptimizerStates(*every)
 
     def lanes_averaged(self, lanes: int) -> float:
         """Return over how many of the lanes a gradient is averaged; the rate depends on it."""
@@ -213,3 +162,25 @@ def ring_bytes(ranks: int, payload: int) -> float:
 def gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """Return the existing gradients, in the order of the parameters."""
     return [p.grad for p in parameters if p.grad is not None]
+
+
+def send_to_main(tensors: Mapping[str, Tensor], world: World) -> None:
+    """Send this rank's tensors to the main rank's `every_ranks`; called by all other ranks."""
+    for tensor in tensors.values():
+        sent = tensor.to(world.device).contiguous()
+        world.finish(dist.isend(sent, dst=0))
+
+
+def every_ranks(tensors: Mapping[str, Tensor], world: World) -> Iterator[Mapping[str, Tensor]]:
+    """Yield every rank's tensors on the main rank, one rank's at a time, its own `tensors` first.
+
+    On all ranks the tensors have the same names, shapes and dtypes.
+    """
+    yield tensors
+    for rank in range(1, world.size):
+        received = {}
+        for name, own in tensors.items():
+            buffer = torch.empty(own.shape, dtype=own.dtype, device=world.device)
+            world.finish(dist.irecv(buffer, src=rank))
+            received[name] = buffer.cpu()
+        yield received

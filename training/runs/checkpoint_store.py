@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from mlstm_sentiment.bounds import Closed, NonNegativeInt, fill
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, OtherVersion, brief
 from mlstm_sentiment.files.storage import (
     check_format_version,
     flush_folder,
@@ -28,13 +30,16 @@ from mlstm_sentiment.files.storage import (
     step_of,
     whole_folder,
 )
-from mlstm_sentiment.files.writer import write_json
+from mlstm_sentiment.files.tensors import check_shapes
+from mlstm_sentiment.files.writer import RECORD, write_json
+from model.inference.tensors import check_finite
+from model.state import dtype_name
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE, check_in_place
 
-GROUP_STEP = "group_step"
+_GROUP_STEP = "group_step"
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
-DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
+_DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
 
 log = logging.getLogger(__name__)
 
@@ -132,20 +137,20 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
         _create_state(optimizer)
     # A number may be a view of many; safetensors needs separate memory.
     tensors = {
-        name: value if value.ndim else value.clone() for name, value in named_tensors(optimizers)
+        name: value if value.ndim else value.clone() for name, value in _named_tensors(optimizers)
     }
-    for first, optimizer in zip(first_indices(optimizers), optimizers, strict=True):
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         group = optimizer.param_groups[0]
         if "step" in group:
-            tensors[f"{first}.{GROUP_STEP}"] = torch.tensor(group["step"])
+            tensors[f"{first}.{_GROUP_STEP}"] = torch.tensor(group["step"])
     return tensors
 
 
-def named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
-    for first, optimizer in zip(first_indices(optimizers), optimizers, strict=True):
+def _named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         for index, entries in optimizer.state_dict()["state"].items():
             for name, value in entries.items():
-                if isinstance(value, Tensor) and name not in DISPLAY_ONLY:
+                if isinstance(value, Tensor) and name not in _DISPLAY_ONLY:
                     yield f"{first + index}.{name}", value
 
 
@@ -163,7 +168,7 @@ def _create_state(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     optimizer.step()
-    for _, tensor in named_tensors([optimizer]):
+    for _, tensor in _named_tensors([optimizer]):
         tensor.zero_()
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate
@@ -173,6 +178,97 @@ def _create_state(optimizer: torch.optim.Optimizer) -> None:
         parameter.grad = gradient
 
 
-def first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
+def _first_indices(optimizers: Sequence[torch.optim.Optimizer]) -> list[int]:
     counts = [sum(len(group["params"]) for group in o.param_groups) for o in optimizers]
     return [0, *accumulate(counts[:-1])]
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read a safetensors file; InputError, with its path, if it is missing or damaged."""
+    try:
+        # Copies: the file is mapped into memory, and it may change.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    except (SafetensorError, FileNotFoundError) as error:
+        raise InputError(f"{path}: {error}") from error
+    check_finite(path, tensors)
+    return tensors
+
+
+def check_tensors(
+    source: Path, actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
+
+    authority: as for `check_shapes`.
+    """
+    shapes, required = (
+        {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        for tensors in (actual, expected)
+    )
+    check_shapes(source, shapes, required, authority)
+    for name, tensor in actual.items():
+        if tensor.dtype != expected[name].dtype:
+            raise InputError(
+                f"{source}: tensor {name} is {dtype_name(tensor.dtype)}, but {authority} "
+                f"{dtype_name(expected[name].dtype)}"
+            )
+
+
+@contextmanager
+def named_faults(checkpoint: Path) -> Iterator[None]:
+    """Turn an error of reading a checkpoint without a record of digests into an InputError.
+
+    With a record, its files are what was written, and the error is a fault of the code.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if (checkpoint / RECORD).exists():
+            raise
+        raise InputError(f"{checkpoint}: damaged ({brief(error)})") from error
+
+
+@contextmanager
+def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
+    """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
+    try:
+        with named_faults(checkpoint):
+            yield
+    except OtherVersion:  # not damaged
+        raise
+    except InputError as error:
+        own = step_folders(checkpoint.parent)
+        if checkpoint != own[0]:
+            advice = f"remove {checkpoint} to continue from the one before"
+        else:
+            run = checkpoint.parent.parent
+            begin = f"a new run with --train.start_from {run} begins with its model"
+            advice = if_alone or f"no earlier checkpoint is left; {begin}"
+        raise InputError(f"{error}; {advice}") from error
+
+
+def restore_weights(module: nn.Module, path: Path, authority: str) -> None:
+    """Load a module's tensors; InputError as for `check_tensors` if they do not fit."""
+    expected = module.state_dict()
+    tensors = load_tensors(path)
+    check_tensors(path, tensors, expected, authority)
+    module.load_state_dict(tensors)
+
+
+def restore_optimizers(optimizers: Sequence[torch.optim.Optimizer], path: Path) -> None:
+    """Restore the tensors that `flatten_optimizers` returned; the optimisers keep their settings.
+
+    Raises InputError if the file's do not fit these optimisers: a kernel would read and write
+    beyond a tensor that is too small.
+    """
+    expected = flatten_optimizers(optimizers)
+    saved = load_tensors(path)
+    needed = {name: t for name, t in saved.items() if name.split(".")[-1] not in _DISPLAY_ONLY}
+    check_tensors(path, needed, expected, "the optimiser has")
+    for name, tensor in _named_tensors(optimizers):
+        tensor.copy_(needed[name])
+    for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
+        if "step" in optimizer.param_groups[0]:
+            optimizer.param_groups[0]["step"] = int(needed[f"{first}.{_GROUP_STEP}"])

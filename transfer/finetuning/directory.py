@@ -19,11 +19,13 @@ from model.inference.tensors import model_digest, save_model, save_tensors
 from model.inference.weights import LoadedModel
 from training.runs.checkpoint_store import (
     CheckpointStore,
+    advice_if_damaged,
     flatten_optimizers,
     newest_step,
     optimizer_file,
+    restore_optimizers,
+    restore_weights,
 )
-from training.runs.restoring import advice_if_damaged, restore_optimizers, restore_weights
 from training.runs.run_directory import (
     HEADS_FILE,
     RunDirectory,

@@ -33,7 +33,7 @@ from model.inference.tensors import save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from training.runs.restoring import load_tensors
+from training.runs.checkpoint_store import load_tensors
 
 
 def shapes_of(tensors):

@@ -12,8 +12,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers import nvidia_apex
 from training.optimizers.optim import OptimConfig, make_optimizers
-from training.runs.checkpoint_store import flatten_optimizers
-from training.runs.restoring import restore_optimizers
+from training.runs.checkpoint_store import flatten_optimizers, restore_optimizers
 
 
 class Fused(torch.optim.Optimizer):

@@ -112,7 +112,7 @@ def test_a_path_that_cannot_be_used_is_refused_on_every_rank(monkeypatch, ranks,
     def fail():
         raise OSError(number, os.strerror(number), "runs/x")
 
-    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text, is_time_up: text)
+    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text: text)
     with pytest.raises(expected, match="runs/x") as refused:
         run_on_main(World(0, ranks, CPU), fail)
     if expected is InputError:
@@ -124,6 +124,6 @@ def test_a_run_that_another_process_holds_ends_every_rank_with_its_own_code(monk
     def fail():
         raise TryAgain("runs/x: in use")
 
-    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text, is_time_up: text)
+    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text: text)
     with pytest.raises(TryAgain, match="runs/x: in use"):
         run_on_main(World(0, ranks, CPU), fail)

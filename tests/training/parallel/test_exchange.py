@@ -14,9 +14,8 @@ from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import ROOT, run_ranks
 from tests.support.trainers import make_trainer
-from training.parallel.distributed import World
+from training.parallel.distributed import World, apportion, rebalanced_shares
 from training.parallel.exchange import MOST_MEGABYTES, MOST_SHARE, ParallelConfig
-from training.parallel.shares import apportion, rebalanced_shares
 from training.precision import make_loss_scaler
 from training.trainer import make_exchange
 
