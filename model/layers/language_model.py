@@ -75,7 +75,7 @@ class LanguageModel(nn.Module):
         self.compute_dtype = compute_dtype
         self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
         layer = layer_of(config.cell)
-        self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
+        self.layers = nn.ModuleList(layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
         if not self.embedding.weight.is_meta:  # weights on the meta device have no values
             self.reset_parameters()
@@ -97,7 +97,7 @@ class LanguageModel(nn.Module):
         """Draw every parameter from torch's global generator."""
         self.embedding.reset_parameters()
         for layer in self._stack:
-            layer.reset_parameters(self.config.forget_gate_bias)
+            layer.reset_parameters()
         self.decoder.reset_parameters()
         nn.init.zeros_(self.decoder.bias)
 
