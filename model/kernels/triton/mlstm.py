@@ -30,13 +30,13 @@ def _launches(device: torch.device) -> bool:
     """Try a kernel: Triton needs a C compiler at run time and a GPU that it supports."""
     if find_spec("triton") is None:
         return False
-    from .kernels import multiply
+    from .kernels import launch, multiply
 
     x, r = torch.full((1, 5), 3.0, device=device), torch.full((1, 1), 2.0, device=device)
     m = torch.zeros_like(r)
     try:
         with torch.cuda.device(device):
-            multiply(x, None, r, m)
+            launch(multiply, m, x, None, r, m)
         return m.item() == 6.0
     except Exception as error:  # anything that Triton, a compiler or a driver raises
         _log.warning(

@@ -54,12 +54,13 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
         byte, recurrent, gates = _byte(inputs, t), activations.recurrent[at], activations.gates[at]
         state = c, activations.c[at], activations.h[t]
         torch.mm(h, inputs.w_mh.t(), out=recurrent)
-        kernels.multiply(*byte, recurrent, m)
+        kernels.launch(kernels.multiply, m, *byte, recurrent, m)
         if z is None:
             torch.mm(m, inputs.w_h.t(), out=gates)
         else:
             torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
-        kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
+        summed = gates if z is None else z
+        kernels.launch(kernels.advance, m, *byte, summed, gates, inputs.b, *state)
         h, c = activations.h[t], activations.c[at]
     return activations
 
@@ -78,9 +79,9 @@ def run_backward(
         c_before = activations.c[t - 1] if t > 0 else inputs.c0
         gates = activations.gates[t], c_before, activations.c[t], dc, dx[t]
         factors = *_byte(inputs, t), activations.recurrent[t]
-        kernels.retreat(dh[t], dh_next, *gates)
+        kernels.launch(kernels.retreat, dm, dh[t], dh_next, *gates)
         torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
-        kernels.unmultiply(dm, *factors, dx[t], d_recurrent[t], m[t])
+        kernels.launch(kernels.unmultiply, dm, dm, *factors, dx[t], d_recurrent[t], m[t])
         torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
     gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
