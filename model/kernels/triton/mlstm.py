@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from ...state import DTYPES, State
 from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
-from .graphs import graphed_forward, graphed_mlstm, graphs_for, inference_graphs_for
+from .graphs import graphed_forward, graphed_mlstm
 from .window import Activations, in_order, run_backward, run_forward
 
 _log = logging.getLogger(__name__)
@@ -53,23 +53,12 @@ def triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
         if inputs.want_gradient:
-            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred)
-            return h, State(last_h, last_c)
-        graphs = inference_graphs_for(device)
-        if graphs is not None and (replayed := graphed_forward(graphs, inputs)) is not None:
-            h, last_h, last_c = replayed
-            return h, State(last_h, last_c)
-        activations = run_forward(inputs, save=False)
-    return activations.h, State(activations.h[-1].clone(), activations.c[-1].clone())
-
-
-def _with_gradient(inputs: Inputs, deferred: DeferredWeightGradients | None) -> tuple[Tensor, ...]:
-    outputs: tuple[Tensor, ...] | None = None
-    if (graphs := graphs_for(inputs.x.device)) is not None:
-        outputs = graphed_mlstm(graphs, inputs, deferred)
-    if outputs is None:
-        outputs = _TritonMlstm.apply(deferred, *inputs)
-    return outputs
+            deferred = window.weights.deferred
+            outputs = graphed_mlstm(inputs, deferred) or _TritonMlstm.apply(deferred, *inputs)
+        else:
+            outputs = graphed_forward(inputs) or run_forward(inputs, save=False).ends()
+    h, last_h, last_c = outputs
+    return h, State(last_h, last_c)
 
 
 class _TritonMlstm(torch.autograd.Function):
@@ -83,7 +72,7 @@ class _TritonMlstm(torch.autograd.Function):
         activations = run_forward(inputs, save=True)
         ctx.deferred = deferred
         ctx.save_for_backward(*inputs, *activations)
-        return activations.h, activations.h[-1].clone(), activations.c[-1].clone()
+        return activations.ends()
 
     @staticmethod
     @once_differentiable

@@ -25,6 +25,10 @@ class Activations(NamedTuple):
     recurrent: Tensor  # [T or 1, B, H]: W_mh h, the other factor of m
     gates: Tensor  # [T or 1, B, 4H], after their non-linearities
 
+    def ends(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return h, and copies of the last h and c."""
+        return self.h, self.h[-1].clone(), self.c[-1].clone()
+
 
 class Gradients(NamedTuple):
     """The gradients of `Inputs` from backward; those of the weights are computed separately."""
