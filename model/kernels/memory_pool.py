@@ -10,7 +10,6 @@ import ctypes
 import mmap
 import threading
 import weakref
-from functools import cache
 from math import prod
 
 import torch
@@ -84,13 +83,9 @@ def _new_block(size: int) -> Tensor:
     start = -longer.data_ptr() % _HUGE_PAGE
     block = longer[start : start + size]
     whole_pages = ctypes.c_size_t(size // _HUGE_PAGE * _HUGE_PAGE)
-    _libc().madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)  # a wish
+    # A wish: it may fail.
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)
     return block
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 _pool = MemoryPool()
