@@ -1,6 +1,6 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -85,18 +85,15 @@ class MlstmLayer(RecurrentLayer):
         """Build w_mh and w_h so that backward computes the gates' gradients one after the other."""
         deferred = DeferredWeightGradients()
         w_mh = join([self._normed("mh").to(dtype)], self.w_mh, deferred.grad_w_mh)
-        normed = (gate.to(dtype) for gate in self._normed_gates(gates))
+        gains = self.get_parameter("g_h").chunk(4) if self.config.weight_norm else [None] * 4
+        normed = (
+            apply_weight_norm(gate, gain).to(dtype) for gate, gain in zip(gates, gains, strict=True)
+        )
         w_h = join(normed, self.w_h, deferred.grad_w_h)
         return RecurrentWeights(w_mh, w_h, b, deferred=deferred)
 
     def _normed(self, name: str) -> Tensor:
         return apply_weight_norm(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
-
-    def _normed_gates(self, gates: Sequence[Tensor]) -> Iterator[Tensor]:
-        gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
-        gains = [None] * 4 if gain is None else gain.chunk(4)
-        for gate, gain in zip(gates, gains, strict=True):
-            yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype) -> str:
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)

@@ -126,7 +126,7 @@ def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     w_x = w_h[:, :0] if w_x is None else w_x.detach().to(w_h.dtype).contiguous()
     H, E = len(w_mh), w_x.shape[1]
-    packed = _empty_panels(H, E)
+    packed = pooled_empty(_panels(H, E), dtype=torch.bfloat16)
     of_x = packed[_panels_of_recurrence(H) :]
     _call("pack", (0, 0, H), {"E": E}, w_mh=w_mh, w_h=w_h, w_x=w_x, packed=packed, packed_x=of_x)
     return packed
@@ -158,10 +158,6 @@ def _panels_of_recurrence(H: int) -> int:
 def _panels(H: int, E: int) -> int:
     """Return how many elements all panels have, those of E inputs last."""
     return _panels_of_recurrence(H) + 5 * blocks_of(H) * blocks_of(E) * 2 * TILE
-
-
-def _empty_panels(H: int, E: int = 0) -> Tensor:
-    return pooled_empty(_panels(H, E), dtype=torch.bfloat16)
 
 
 def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> _Read:
@@ -275,7 +271,7 @@ class _TiledMlstm(torch.autograd.Function):
             indices=indices,
             w_mh=w_mh,
             w_h=w_h,
-            packed=_empty_panels(H),
+            packed=pooled_empty(_panels(H, 0), dtype=torch.bfloat16),
             dh=None if dh is None else dh.contiguous(),
             dh_last=None if dh_last is None else dh_last.contiguous(),
             dh0=dh0,

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs
-from .window import Activations, Gradients, in_order, run_backward, run_forward
+from .window import Activations, in_order, run_backward, run_forward
 
 _STEADY = 8  # successive windows of another size after which it is captured instead
 _PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
@@ -84,7 +84,7 @@ class _Captured(_CapturedForward):
     """Both passes, captured in the same way."""
 
     output_grads: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
-    gradients: Gradients
+    gradients: list[Tensor]  # of x, h0, c0 and b
     factors: Factors
     replay_backward: Callable[[], None]
 
@@ -178,10 +178,9 @@ class Graphs:
         own, device = _cloned(inputs), inputs.x.device
         forward, replay = self._capture(partial(run_forward, own, save=True), device)
         grads = (torch.zeros_like(forward.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
-        backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, forward, *grads)), device
-        )
-        gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
+        work = partial(run_backward, own, forward, *grads)
+        (*gradients, dz, m, d_r, h, h0), replay_backward = self._capture(work, device)
+        factors = Factors(dz, m, d_r, h, h0)
         return _Captured(
             self, key, own, forward, replay, grads, gradients, factors, replay_backward
         )
@@ -248,13 +247,6 @@ def _graphs_for(device: torch.device) -> _Choice:
     return _choice.get() or shared
 
 
-_GRADIENTS = len(Gradients._fields)
-
-
-def _flat(results: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
-    return (*results[0], *results[1])
-
-
 class _Lease:
     """Holds a captured window until its backward pass is done or abandoned."""
 
@@ -297,7 +289,7 @@ class _GraphedMlstm(torch.autograd.Function):
             # forward pass: that pass would need a second captured window.
             ctx.lease = None
         of_weights = weight_gradients(factors, ctx.deferred)
-        gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
+        gradients = [gradient.clone() for gradient in captured.gradients]
         return None, None, *in_order(gradients, *of_weights)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import DTYPES, State
-from ..weight_gradients import DeferredWeightGradients, weight_gradients
+from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
 from .graphs import graphed_forward, graphed_mlstm
 from .window import Activations, in_order, run_backward, run_forward
@@ -81,5 +81,6 @@ class _TritonMlstm(torch.autograd.Function):
         size = len(Inputs._fields)
         inputs, activations = Inputs(*saved[:size]), Activations(*saved[size:])
         dh, dh_last, dc_last = (grad.contiguous() for grad in grads)
-        gradients, factors = run_backward(inputs, activations, dh, dh_last, dc_last)
-        return None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))
+        *gradients, dz, m, d_r, h, h0 = run_backward(inputs, activations, dh, dh_last, dc_last)
+        of_weights = weight_gradients(Factors(dz, m, d_r, h, h0), ctx.deferred)
+        return None, *in_order(gradients, *of_weights)
