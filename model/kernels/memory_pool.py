@@ -36,19 +36,15 @@ class MemoryPool:
 
     def allocate(self, size: int) -> Tensor:
         """Return the smallest idle block that fits and is not twice too large, or a new one."""
-        block = self._take(size)
+        with self.lock:
+            fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
+            block = min(fitting, key=Tensor.numel, default=None)
+            self.idle = [other for other in self.idle if other is not block]
         if block is None:
             block = _new_block(size)
         with self.lock:  # only now: the allocation may have failed
             self.used += block.numel()
             self.most_used = max(self.used, self.most_used)
-        return block
-
-    def _take(self, size: int) -> Tensor | None:
-        with self.lock:
-            fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
-            block = min(fitting, key=Tensor.numel) if fitting else None
-            self.idle = [other for other in self.idle if other is not block]
         return block
 
     def release(self, block: Tensor) -> None:

@@ -31,14 +31,10 @@ def layer_of(cell: str) -> type[RecurrentLayer]:
             from .mlstm import MlstmLayer
 
             return MlstmLayer
-        case "lstm":
-            from .peers import LstmLayer
+        case "lstm" | "gru":
+            from .peers import GruLayer, LstmLayer
 
-            return LstmLayer
-        case "gru":
-            from .peers import GruLayer
-
-            return GruLayer
+            return LstmLayer if cell == "lstm" else GruLayer
         case "transformer":
             from .transformer import TransformerLayer
 
