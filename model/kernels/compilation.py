@@ -38,8 +38,9 @@ class _Struct(ctypes.Structure):
     """Takes tensors for pointers; those left out, or None, are null."""
 
     def __init__(self, *numbers: int, **fields: Tensor | float | None):
-        addressed = ((n, v.data_ptr() if isinstance(v, Tensor) else v) for n, v in fields.items())
-        super().__init__(*numbers, **dict(addressed))
+        there = {name: value for name, value in fields.items() if value is not None}
+        addressed = {n: v.data_ptr() if isinstance(v, Tensor) else v for n, v in there.items()}
+        super().__init__(*numbers, **addressed)
 
 
 def struct(numbers: str, pointers: str, floats: str = "") -> type[ctypes.Structure]:
