@@ -136,11 +136,6 @@ def _together(states: Sequence[State], join: Callable[[list[Tensor]], Tensor]) -
     return State(**{name: join([state[name] for state in states]) for name in names})
 
 
-def summation_dtype(device: torch.device) -> torch.dtype:
-    """Return the dtype of sums over a whole text: fp64, which Apple's devices lack."""
-    return torch.float32 if device.type == "mps" else torch.float64
-
-
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of gates, cell state and loss for products in `dtype`."""
     return torch.promote_types(dtype, torch.float32)

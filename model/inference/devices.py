@@ -73,20 +73,16 @@ def warn_if_unused(reason: str) -> bool:
 
 def reason_against(device: torch.device) -> str:
     """Return why a device cannot be used, or ""."""
-    if device.type == "cuda":
-        return _reason_against_cuda(device.index or 0)
     if device.type == "mps" and not torch.backends.mps.is_built():
         return "only on a Mac, and this torch is not built for one"
     if device.type == "mps" and not torch.backends.mps.is_available():
         return "needs macOS 12.3 or newer and a GPU of Apple's"
-    return ""
-
-
-def _reason_against_cuda(index: int) -> str:
+    if device.type != "cuda":
+        return ""
     if torch.version.cuda is None and torch.version.hip is None:
         return "torch sees no GPU: this is its CPU build; install the one for your GPU"
     if not torch.cuda.is_available():
         return "torch sees no GPU; is its driver installed, and CUDA_VISIBLE_DEVICES not empty?"
-    if index >= torch.cuda.device_count():
+    if (index := device.index or 0) >= torch.cuda.device_count():
         return f"there are {torch.cuda.device_count()} GPUs, numbered from 0"
     return missing_kernels(index)

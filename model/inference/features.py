@@ -24,7 +24,7 @@ from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.text.split import RaggedBatch, ragged_batches
 
 from ..layers.language_model import LanguageModel, Weights
-from ..state import IGNORED, State, dtype_name, summation_dtype
+from ..state import IGNORED, State, dtype_name
 
 
 @torch.inference_mode()
@@ -77,13 +77,11 @@ def read(
         of_window = clamp is None and chosen == [L - 1] and begin.is_output(state)
         is_whole = of_window or (clamp is None and units is None and set(pooling) <= {"last"})
         for start, h, now in process.windows(None if is_whole else 1):
-            if not (pools or units is not None):
-                values = None
-            elif of_window:
+            if pools or units is not None:
                 values = h
-            else:
-                values = torch.cat([now.features(state)[layer] for layer in chosen], dim=-1)[None]
-            if values is not None:
+                if not of_window:
+                    of_layers = [now.features(state)[layer] for layer in chosen]
+                    values = torch.cat(of_layers, dim=-1)[None]
                 values = values.to(torch.promote_types(values.dtype, torch.float32))
                 values = values.tanh() if tanh else values
                 for pool in pools.values():
@@ -194,8 +192,9 @@ class Pool:
 
     def __init__(self, pooling: Pooling, rows: int, width: int, device: torch.device):
         self.pooling = pooling
-        # A mean in fp32 would stop growing after some millions of tokens.
-        dtype = summation_dtype(device) if pooling == "mean" else torch.float32
+        # A mean in fp32 would stop growing after some millions of tokens. Apple's GPUs lack fp64.
+        is_wide = pooling == "mean" and device.type != "mps"
+        dtype = torch.float64 if is_wide else torch.float32
         self._values = torch.zeros(rows, width, dtype=dtype, device=device)
         self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
         self._begun = False

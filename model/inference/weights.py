@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mlstm_sentiment.engine.interface import Reading, TextModel
+from mlstm_sentiment.engine.kinds import Pooling
+from mlstm_sentiment.engine.request import Clamp, Familiarity, excess_of
+from mlstm_sentiment.engine.stored import ModelFolder, open_model
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import SHIPPED_MODELS
 from mlstm_sentiment.text.profiles import TextProfile, checked_texts
@@ -18,16 +22,9 @@ from ..kernels.cores import follow_quota
 from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights, build_model, empty_model
 from ..state import DTYPES, State, dtype_name
+from .devices import DeviceName, choose_device
+from .features import clamped, read
 from .tensors import model_digest, save_model
-
-# What reads a model, or reads with one, is imported by who does that; training only writes.
-if TYPE_CHECKING:
-    from mlstm_sentiment.engine.interface import Reading, TextModel
-    from mlstm_sentiment.engine.kinds import Pooling
-    from mlstm_sentiment.engine.request import Clamp, Familiarity
-    from mlstm_sentiment.engine.stored import ModelFolder
-
-    from .devices import DeviceName
 
 __all__ = ["LoadedModel", "load_model", "model_digest", "save_model", "untrained_like"]
 
@@ -89,17 +86,13 @@ class LoadedModel:
     def read(
         self,
         texts: Sequence[str] | Sequence[np.ndarray],
-        pooling: "Sequence[Pooling]" = ("last", "mean"),
+        pooling: Sequence[Pooling] = ("last", "mean"),
         *,
-        familiarity: "Familiarity | None" = None,
+        familiarity: Familiarity | None = None,
         bits: bool = False,
         **options: Any,
-    ) -> "Reading":
+    ) -> Reading:
         """Process N texts, and return what was asked for; see `Engine.read` and `features.read`."""
-        from mlstm_sentiment.engine.request import excess_of
-
-        from .features import read
-
         sequences = [
             text if isinstance(text, np.ndarray) else self.encode(checked_texts([text])[0])
             for text in texts
@@ -119,20 +112,16 @@ class LoadedModel:
         return replace(reading, unfamiliar=unfamiliar)
 
     @torch.inference_mode()
-    def initial_state(self, texts: int = 1, clamp: "Clamp | None" = None) -> State:
+    def initial_state(self, texts: int = 1, clamp: Clamp | None = None) -> State:
         """Return the state before any text, of so many texts; a clamped unit has its value."""
-        from .features import clamped
-
         if clamp is not None:
             self.model.config.check_clamp(clamp.unit, clamp.layer)
         return clamped(self.model.initial_state(texts), clamp)
 
     def advance(
-        self, state: State, tokens: Sequence[np.ndarray], clamp: "Clamp | None" = None
+        self, state: State, tokens: Sequence[np.ndarray], clamp: Clamp | None = None
     ) -> State:
         """Return the state after more tokens: an array [n] for each of the state's texts."""
-        from .features import read
-
         reading = read(
             self.model, tokens, initial=state, final=True, clamp=clamp, weights=self._weights
         )
@@ -160,11 +149,11 @@ class LoadedModel:
 
 
 def load_model(
-    name_or_folder: "str | Path | ModelFolder",
+    name_or_folder: str | Path | ModelFolder,
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
-    device: "DeviceName" = "auto",
+    device: DeviceName = "auto",
 ) -> LoadedModel:
     """Load a trained model, with its tokenizer and text profile.
 
@@ -178,10 +167,6 @@ def load_model(
         loaded = load_model("default")
         features = SentimentFeaturizer(loaded).transform(["so good"])
     """
-    from mlstm_sentiment.engine.stored import ModelFolder, open_model
-
-    from .devices import choose_device
-
     follow_quota()
     given = name_or_folder
     opened = given if isinstance(given, ModelFolder) else open_model(given)
@@ -196,14 +181,14 @@ def load_model(
     return LoadedModel(model, opened.profile, opened.folder, opened.provenance, opened.tokenizer)
 
 
-def stored_tensors(folder: "ModelFolder", like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def stored_tensors(folder: ModelFolder, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the weights in a model's folder; InputError unless they are like these."""
     shapes = {name: tuple(tensor.shape) for name, tensor in like.items()}
     stored = folder.weights(shapes)
     return {name: torch.tensor(stored.floats(name)) for name in shapes}
 
 
-def untrained_like(model: "TextModel", seed: int) -> LoadedModel:
+def untrained_like(model: TextModel, seed: int) -> LoadedModel:
     """Return an untrained model of the same architecture, on the same device."""
     untrained = build_model(ModelConfig.of(model.architecture), seed, torch.float32).eval()
     if isinstance(model, LoadedModel):

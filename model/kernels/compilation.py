@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from mlstm_sentiment.files.compiled_code import CXX, ERRORS, cached_library
 
@@ -31,6 +32,25 @@ class Build(NamedTuple):
     options: tuple[str, ...]
     libraries: tuple[str, ...] = ()
     function: str = ""  # a function that the library must have
+
+
+class _Struct(ctypes.Structure):
+    """Takes tensors for pointers; those left out, or None, are null."""
+
+    def __init__(self, *numbers: int, **fields: Tensor | float | None):
+        there = {name: value for name, value in fields.items() if value is not None}
+        addressed = {n: v.data_ptr() if isinstance(v, Tensor) else v for n, v in there.items()}
+        super().__init__(*numbers, **addressed)
+
+
+def struct(numbers: str, pointers: str, floats: str = "") -> type[ctypes.Structure]:
+    """Return what mirrors a struct of the C++, which says what each field is.
+
+    numbers, floats, pointers: the names of the fields, in the order of the struct.
+    """
+    kinds = {ctypes.c_int64: numbers, ctypes.c_float: floats, ctypes.c_void_p: pointers}
+    fields = [(name, kind) for kind, names in kinds.items() for name in names.split()]
+    return type("Struct", (_Struct,), {"_fields_": fields})
 
 
 @cache

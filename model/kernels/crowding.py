@@ -52,25 +52,16 @@ class Watch:
     def _judge(self, now: float, queued: float) -> None:
         queueing = (queued - self._queued) / (now - self._looked_at)
         self._looked_at, self._queued = now, queued
-        crowded = queueing > (FEW if self.crowded else MANY)
-        if crowded != self.crowded:
-            self.crowded = crowded
-            self._keep_idle_team(crowded)
-        if crowded:
-            self._take_short_slices()
-
-    def _take_short_slices(self) -> None:
-        library = window_library()
-        if library is not None:
-            for thread in map(int, _listed_threads()):
-                library.mlstm_take_short_slices(c_int64(thread))
-
-    def _keep_idle_team(self, crowded: bool) -> None:
-        library = window_library()
+        before, self.crowded = self.crowded, queueing > (FEW if self.crowded else MANY)
+        library = window_library() if self.crowded or before else None
+        if library is None:
+            return
         threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
         # If torch alone has more threads than cores, OpenMP polls only briefly anyway.
-        if library is not None and (not crowded or 1 < threads <= _MOST_IDLE_THREADS):
-            library.mlstm_keep_idle_team(c_bool(crowded), c_int64(threads))
+        if self.crowded != before and (before or 1 < threads <= _MOST_IDLE_THREADS):
+            library.mlstm_keep_idle_team(c_bool(self.crowded), c_int64(threads))
+        for thread in map(int, _listed_threads() if self.crowded else []):
+            library.mlstm_take_short_slices(c_int64(thread))
 
 
 def queued_seconds() -> float:

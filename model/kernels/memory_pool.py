@@ -10,7 +10,6 @@ import ctypes
 import mmap
 import threading
 import weakref
-from functools import cache
 from math import prod
 
 import torch
@@ -37,19 +36,15 @@ class MemoryPool:
 
     def allocate(self, size: int) -> Tensor:
         """Return the smallest idle block that fits and is not twice too large, or a new one."""
-        block = self._take(size)
+        with self.lock:
+            fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
+            block = min(fitting, key=Tensor.numel, default=None)
+            self.idle = [other for other in self.idle if other is not block]
         if block is None:
             block = _new_block(size)
         with self.lock:  # only now: the allocation may have failed
             self.used += block.numel()
             self.most_used = max(self.used, self.most_used)
-        return block
-
-    def _take(self, size: int) -> Tensor | None:
-        with self.lock:
-            fitting = [block for block in self.idle if size <= block.numel() <= 2 * size]
-            block = min(fitting, key=Tensor.numel) if fitting else None
-            self.idle = [other for other in self.idle if other is not block]
         return block
 
     def release(self, block: Tensor) -> None:
@@ -84,13 +79,9 @@ def _new_block(size: int) -> Tensor:
     start = -longer.data_ptr() % _HUGE_PAGE
     block = longer[start : start + size]
     whole_pages = ctypes.c_size_t(size // _HUGE_PAGE * _HUGE_PAGE)
-    _libc().madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)  # a wish
+    # A wish: it may fail.
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)
     return block
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
 
 
 _pool = MemoryPool()

@@ -75,17 +75,13 @@ Product = Callable[[slice], Tensor]
 class DeferredWeightGradients:
     """Weight gradients that windows leave for `join` to compute at the end of backward.
 
-    It belongs to one use of the weights: in backward, every window adds its products.
+    It belongs to one use of the weights: in backward, every window adds its products, whose factors
+    stay in memory until they are computed.
     """
 
     def __init__(self) -> None:
         self.grad_w_mh: list[Product] = []
         self.grad_w_h: list[Product] = []
-
-    def add(self, factors: _WeightProducts) -> None:
-        """Take the factors of a window's gradients; they stay in memory until computed."""
-        self.grad_w_mh.append(factors.grad_w_mh)
-        self.grad_w_h.append(factors.grad_w_h)
 
 
 def weight_gradients(
@@ -96,7 +92,8 @@ def weight_gradients(
     They may be in fp32 where the weights are not: autograd rounds them when all is added up.
     """
     if deferred is not None:
-        deferred.add(factors)
+        deferred.grad_w_mh.append(factors.grad_w_mh)
+        deferred.grad_w_h.append(factors.grad_w_h)
         return None, None
     with record_function(PRODUCT):
         d_w_mh = factors.grad_w_mh()

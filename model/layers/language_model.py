@@ -31,14 +31,10 @@ def layer_of(cell: str) -> type[RecurrentLayer]:
             from .mlstm import MlstmLayer
 
             return MlstmLayer
-        case "lstm":
-            from .peers import LstmLayer
+        case "lstm" | "gru":
+            from .peers import GruLayer, LstmLayer
 
-            return LstmLayer
-        case "gru":
-            from .peers import GruLayer
-
-            return GruLayer
+            return LstmLayer if cell == "lstm" else GruLayer
         case "transformer":
             from .transformer import TransformerLayer
 
@@ -75,7 +71,7 @@ class LanguageModel(nn.Module):
         self.compute_dtype = compute_dtype
         self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
         layer = layer_of(config.cell)
-        self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
+        self.layers = nn.ModuleList(layer(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
         if not self.embedding.weight.is_meta:  # weights on the meta device have no values
             self.reset_parameters()
@@ -97,7 +93,7 @@ class LanguageModel(nn.Module):
         """Draw every parameter from torch's global generator."""
         self.embedding.reset_parameters()
         for layer in self._stack:
-            layer.reset_parameters(self.config.forget_gate_bias)
+            layer.reset_parameters()
         self.decoder.reset_parameters()
         nn.init.zeros_(self.decoder.bias)
 

@@ -1,12 +1,12 @@
 """The interface that every cell's layer implements for the language model."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ..state import State, look_up
+from ..state import State, accumulation_dtype, look_up
 from .config import ModelConfig
 
 
@@ -43,16 +43,13 @@ class RecurrentLayer(nn.Module):
     feature: ClassVar[str] = "hidden state"
     """What `state="cell"` means for this layer."""
 
-    @classmethod
-    def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return layer number `index` of a model; its parameters have no values yet."""
-        raise NotImplementedError
+    def __init__(self, config: ModelConfig, index: int):
+        """Make layer number `index` of a model; its parameters have no values yet."""
+        super().__init__()
+        self.config = config
 
-    def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw every parameter from torch's global generator.
-
-        forget_gate_bias: added to the bias of the forget gate, or of the gate that replaces it.
-        """
+    def reset_parameters(self) -> None:
+        """Draw every parameter from torch's global generator."""
         raise NotImplementedError
 
     def splittable(self) -> list[nn.Parameter]:
@@ -70,8 +67,12 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state before the first token: zeros, [lanes, n]; dtype: of the products."""
-        raise NotImplementedError
+        """Return the state before the first token: zeros, [lanes, n]; dtype: of the products.
+
+        An LSTM's: h in the dtype of the products and c in the wider one.
+        """
+        h = torch.zeros(lanes, self.config.hidden_size, dtype=dtype, device=device)
+        return State(h, h.to(accumulation_dtype(dtype)))
 
     def forward(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
         """Process a window.

@@ -1,7 +1,7 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -37,10 +37,9 @@ class MlstmLayer(RecurrentLayer):
     title = "mLSTM"
     feature = "cell state"
 
-    def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: Backend):
-        super().__init__()
-        H = hidden_size
-        self.backend = backend
+    def __init__(self, config: ModelConfig, index: int):
+        super().__init__(config, index)
+        H, input_size = config.hidden_size, config.input_size(index)
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
@@ -48,26 +47,17 @@ class MlstmLayer(RecurrentLayer):
         self.b = nn.Parameter(torch.empty(4 * H))
         for name in ("x", "h", "mx", "mh"):
             rows = getattr(self, f"w_{name}").shape[0]
-            gain = nn.Parameter(torch.empty(rows)) if weight_norm else None
+            gain = nn.Parameter(torch.empty(rows)) if config.weight_norm else None
             self.register_parameter(f"g_{name}", gain)
 
-    @classmethod
-    def make(cls, config: ModelConfig, index: int) -> Self:
-        return cls(
-            config.input_size(index),
-            config.hidden_size,
-            weight_norm=config.weight_norm,
-            backend=config.backend,
-        )
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
+    def reset_parameters(self) -> None:
         """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||."""
         bound = self.w_mh.shape[0] ** -0.5
         H = self.w_mh.shape[0]
         with torch.no_grad():
             for parameter in (self.w_x, self.w_h, self.w_mx, self.w_mh, self.b):
                 parameter.uniform_(-bound, bound)
-            self.b[H : 2 * H] += forget_gate_bias
+            self.b[H : 2 * H] += self.config.forget_gate_bias
             for name in ("x", "h", "mx", "mh"):
                 gain = getattr(self, f"g_{name}")
                 if gain is not None:
@@ -86,7 +76,7 @@ class MlstmLayer(RecurrentLayer):
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return _MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        packed = _pack(self.backend, w_mh, w_h, w_x)
+        packed = _pack(self.config.backend, w_mh, w_h, w_x)
         return _MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed))
 
     def _with_per_gate_gradients(
@@ -95,31 +85,25 @@ class MlstmLayer(RecurrentLayer):
         """Build w_mh and w_h so that backward computes the gates' gradients one after the other."""
         deferred = DeferredWeightGradients()
         w_mh = join([self._normed("mh").to(dtype)], self.w_mh, deferred.grad_w_mh)
-        normed = (gate.to(dtype) for gate in self._normed_gates(gates))
+        gains = self.get_parameter("g_h").chunk(4) if self.config.weight_norm else [None] * 4
+        normed = (
+            apply_weight_norm(gate, gain).to(dtype) for gate, gain in zip(gates, gains, strict=True)
+        )
         w_h = join(normed, self.w_h, deferred.grad_w_h)
         return RecurrentWeights(w_mh, w_h, b, deferred=deferred)
 
     def _normed(self, name: str) -> Tensor:
         return apply_weight_norm(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
 
-    def _normed_gates(self, gates: Sequence[Tensor]) -> Iterator[Tensor]:
-        gain: Tensor | None = self.get_parameter("g_h") if self.g_h is not None else None
-        gains = [None] * 4 if gain is None else gain.chunk(4)
-        for gate, gain in zip(gates, gains, strict=True):
-            yield apply_weight_norm(gate, gain)
-
     def implementation(self, dtype: torch.dtype) -> str:
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return implementation_title(self.backend, w_mh)
-
-    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return h in the dtype of the products and c in the wider one."""
-        h = torch.zeros(lanes, len(self.w_mh), dtype=dtype, device=device)
-        return State(h, h.to(accumulation_dtype(dtype)))
+        return implementation_title(self.config.backend, w_mh)
 
     def forward(self, x: Tensor, state: State, weights: _MlstmWeights) -> tuple[Tensor, State]:
         """Project the inputs [T, B, E] of the window, then run the recurrence."""
-        return _recur(self.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x))
+        return _recur(
+            self.config.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x)
+        )
 
     def project_vocabulary(self, embedding: Tensor, weights: _MlstmWeights) -> Tensor:
         """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
@@ -135,7 +119,7 @@ class MlstmLayer(RecurrentLayer):
         """Same as forward(embedding[tokens]), from projected inputs where the table has them."""
         if len(table) > MOST_TABULATED:
             return super().forward_tokens(tokens, table, state, weights)
-        return _recur(self.backend, RecurrenceInput(table, state, weights.recurrent, tokens))
+        return _recur(self.config.backend, RecurrenceInput(table, state, weights.recurrent, tokens))
 
 
 def _recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:

@@ -1,11 +1,11 @@
 """torch's LSTM and GRU as layers, with which the mLSTM is compared."""
 
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ..state import State, accumulation_dtype
+from ..state import State
 from .config import ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
 
@@ -20,24 +20,19 @@ class _TorchLayer(RecurrentLayer):
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
 
-    def __init__(self, input_size: int, hidden_size: int):
-        super().__init__()
-        self.hidden_size = hidden_size
-        module = self.kind(input_size, hidden_size)
+    def __init__(self, config: ModelConfig, index: int):
+        super().__init__(config, index)
+        module = self.kind(config.input_size(index), config.hidden_size)
         self.add_module(self.kind.__name__.lower(), module)
 
-    @classmethod
-    def make(cls, config: ModelConfig, index: int) -> Self:
-        return cls(config.input_size(index), config.hidden_size)
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
+    def reset_parameters(self) -> None:
         """Draw as torch does; each of the gate's two biases gets half of the extra bias."""
         (module,) = self.children()
         module.reset_parameters()  # type: ignore[operator]
-        H = self.hidden_size
+        H = self.config.hidden_size
         with torch.no_grad():
             for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
-                module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
+                module.get_parameter(name)[H : 2 * H] += self.config.forget_gate_bias / 2
 
     def prepare_weights(
         self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
@@ -56,11 +51,6 @@ class LstmLayer(_TorchLayer):
     title = "LSTM"
     feature = "cell state"
     kind = nn.LSTM
-
-    def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return h in the dtype of the products and c in the wider one."""
-        h = torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device)
-        return State(h, h.to(accumulation_dtype(dtype)))
 
     def forward(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Let torch compute the window.
@@ -84,7 +74,7 @@ class GruLayer(_TorchLayer):
     kind = nn.GRU
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        return State(torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device))
+        return State(torch.zeros(lanes, self.config.hidden_size, dtype=dtype, device=device))
 
     def forward(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after."""

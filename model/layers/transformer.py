@@ -6,8 +6,6 @@ state; as in an LSTM, no gradient flows into an earlier window. Memorizing Trans
 2022) and Block-Recurrent Transformers (Hutchins et al. 2022) carry keys and values in this way.
 """
 
-from typing import Self
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -34,35 +32,20 @@ class TransformerLayer(RecurrentLayer):
 
     title = "transformer"
 
-    def __init__(
-        self, hidden_size: int, *, heads: int, context: int, depth: int, input_size: int | None,
-        is_last: bool,
-    ):  # fmt: skip
-        super().__init__()
-        H = hidden_size
-        self.hidden_size, self.heads, self.context, self.depth = H, heads, context, depth
-        self.enter = None if input_size is None else nn.Linear(input_size, H, bias=False)
+    def __init__(self, config: ModelConfig, index: int):
+        super().__init__(config, index)
+        H = config.hidden_size
+        self.hidden_size, self.heads, self.context = H, config.heads, config.context
+        self.enter = None if index else nn.Linear(config.embedding_size, H, bias=False)
         self.norm_attention = nn.LayerNorm(H)
         self.attend = nn.Linear(H, 3 * H, bias=False)  # queries, keys, values
         self.attended = nn.Linear(H, H, bias=False)
         self.norm_feed = nn.LayerNorm(H)
         self.widen = nn.Linear(H, _WIDER * H, bias=False)
         self.narrow = nn.Linear(_WIDER * H, H, bias=False)
-        self.norm_output = nn.LayerNorm(H) if is_last else None
+        self.norm_output = nn.LayerNorm(H) if index == config.layers - 1 else None
 
-    @classmethod
-    def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return a block; the first one reads the embedding, the last one normalises h."""
-        return cls(
-            config.hidden_size,
-            heads=config.heads,
-            context=config.context,
-            depth=config.layers,
-            input_size=None if index else config.embedding_size,
-            is_last=index == config.layers - 1,
-        )
-
-    def reset_parameters(self, forget_gate_bias: float) -> None:
+    def reset_parameters(self) -> None:
         """Draw weights from N(0, 1 / inputs). There is no forget gate.
 
         The variance of matrices that add to the residual stream is divided by the number of such
@@ -72,7 +55,7 @@ class TransformerLayer(RecurrentLayer):
             if isinstance(module, nn.LayerNorm):
                 module.reset_parameters()
             elif isinstance(module, nn.Linear):
-                addends = 2 * self.depth if name in ("attended", "narrow") else 1
+                addends = 2 * self.config.layers if name in ("attended", "narrow") else 1
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
     def prepare_weights(

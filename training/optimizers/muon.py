@@ -41,15 +41,11 @@ class Muon(torch.optim.Muon):
                 state = self.state[matrix]
                 if not state:
                     state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-                self._update(matrix, matrix.grad, group)
-
-    def _update(self, matrix: Tensor, gradient: Tensor, group: dict) -> None:
-        state = self.state[matrix]
-        momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
-        direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
-        rate = group["lr"] * _RMS_OF_ADAM * max(direction.shape) ** 0.5
-        matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        matrix.sub_(orthogonalized(direction, self.dtype), alpha=rate)
+                momentum = state["momentum_buffer"].lerp_(matrix.grad, 1 - group["momentum"])
+                direction = matrix.grad.lerp(momentum, group["momentum"])  # Nesterov's
+                rate = group["lr"] * _RMS_OF_ADAM * max(direction.shape) ** 0.5
+                matrix.mul_(1 - group["lr"] * group["weight_decay"])
+                matrix.sub_(orthogonalized(direction, self.dtype), alpha=rate)
 
 
 def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -10,8 +10,6 @@ from torch import nn
 
 from mlstm_sentiment.errors import InputError
 
-from .lamb import EPSILON
-
 DEVICE = "cuda"  # its kernels exist only for these
 _BUILD = (
     "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "
@@ -24,7 +22,7 @@ def make_fused(
 ) -> torch.optim.Optimizer:
     """Build apex's version of adam, adamw or lamb: the same update, in a few kernels.
 
-    settings: betas and weight_decay.
+    settings: betas and weight_decay, and eps of lamb.
     Raises InputError if NVIDIA's apex, its kernels or a GPU is missing.
     """
     optimizers = _load_optimizers_of_apex()
@@ -39,7 +37,6 @@ def make_fused(
         parameters,
         lr=0.0,
         **settings,
-        eps=EPSILON,
         bias_correction=False,
         max_grad_norm=math.inf,  # optim.clip_norm does that
         use_nvlamb=True,  # steps in proportion to norms also without weight decay

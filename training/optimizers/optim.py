@@ -3,6 +3,7 @@
 Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -27,6 +28,7 @@ _BASE_LANES = 128
 _MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
 _MUON_MOMENTUM = 0.95
+_LAMB_EPSILON = 1e-6
 _APEX_HAS = ("adam", "adamw", "lamb")
 MOST_STEPS = 10**9  # of a run; in a longer one, the last rates would round to zero
 _SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
@@ -196,16 +198,52 @@ def _make_optimizer(
 ) -> torch.optim.Optimizer:
     name = "adamw" if config.name == "muon" else config.name
     settings: dict[str, Any] = {"betas": BETAS, "weight_decay": config.weight_decay}
+    if name == "lamb":
+        settings["eps"] = _LAMB_EPSILON
     if config.fused == "apex":
         from .nvidia_apex import make_fused
 
         return make_fused(name, parameters, settings)
     if name == "lamb":
-        from .lamb import make_lamb
-
         return make_lamb(parameters, **settings)
     if name == "sgd":
         decay = config.weight_decay
         return torch.optim.SGD(parameters, lr=0.0, momentum=BETAS[0], weight_decay=decay)
     kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
     return kind(parameters, lr=0.0, fused=True, **settings)
+
+
+def make_lamb(
+    parameters: Sequence[nn.Parameter], *, eps: float = _LAMB_EPSILON, **settings: Any
+) -> torch.optim.Optimizer:
+    """Build pytorch-optimizer's LAMB, set to You et al. 2020 (arXiv:1904.00962), algorithm 2.
+
+    It is for large batches: Adam's direction, and steps in proportion to each tensor's norm. For
+    each tensor w of gradient g:
+
+        m <- beta1 m + (1 - beta1) g        v <- beta2 v + (1 - beta2) g^2
+        r = m / (sqrt(v) + epsilon) + weight_decay w        w <- w - lr |w| / |r| r
+
+    with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. The bias of m
+    and v is not corrected. Apart from weight decay and epsilon, dividing by |r| cancels it, and the
+    paper's appendix finds that warm-up has the same effect.
+
+    settings: betas and weight_decay. Raises InputError if the package is missing.
+    """
+    try:
+        from pytorch_optimizer import Lamb
+    except ModuleNotFoundError as error:
+        raise InputError(
+            "optim.name lamb needs a package that is not there: pip install pytorch-optimizer"
+        ) from error
+
+    optimizer = Lamb(
+        parameters,
+        lr=0.0,
+        eps=eps,
+        **settings,
+        weight_decouple=False,  # weight decay is part of r, as in the paper
+        adam_debias=True,  # else lr is divided by 1 - beta1^t: half of a correction
+    )
+    optimizer.clamp = math.inf  # of |w|; 10 by default
+    return optimizer

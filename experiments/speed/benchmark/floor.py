@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.products import blocks_of, lay_right
-from model.kernels.triton.graphs import Capture, CudaCapture
+from model.kernels.triton.graphs import CudaCapture
 
 from .problem import Problem, Sizes
 from .tiles import RepeatedProduct, StreamedProduct, SummedProduct
@@ -260,7 +260,7 @@ class Replayed:
     The graph reads and writes the tensors of the work but does not keep them alive; this does.
     """
 
-    def __init__(self, work: Work, capture: Capture, device: torch.device):
+    def __init__(self, work: Work, capture: CudaCapture, device: torch.device):
         self.work = work
         _, self._replay = capture(work, device)
 

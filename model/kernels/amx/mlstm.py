@@ -4,9 +4,8 @@ Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 l
 are padded with zeros to a multiple of these.
 """
 
-import ctypes
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import State
+from ..compilation import struct
 from ..memory_pool import pooled_empty
 from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, run_window
@@ -75,33 +75,18 @@ MOST_PROJECTED = 5 * 1024 * 1024  # elements of w_x in training, where lanes are
 MOST_INPUTS = 128  # E without a gradient, where lanes may be few
 
 
-class _Window(ctypes.Structure):
-    """The struct Window of window.h, which says what each field is."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "workgroups")),
-        *((name, ctypes.c_int64) for name in ("x_row", "x_part", "x_block", "R", "E")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("x", "w_x", "inputs", "indices", "w_mh", "w_h", "b", "h0", "c0"),
-                *("packed", "packed_x", "narrow", "wide", "d_x_m_rows", "state"),
-                *("h", "c_last", "c", "recurrent", "gates", "h_before"),
-                *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db"),
-                *("dz", "d_recurrent", "m", "d_x_m"),
-            )
-        ),
-    )
+_Window = struct(  # of window.h
+    "T B H threads workgroups x_row x_part x_block R E",
+    "x w_x inputs indices w_mh w_h b h0 c0 packed packed_x narrow wide d_x_m_rows state "
+    "h c_last c recurrent gates h_before dh dh_last dx sums dh0 dc db dz d_recurrent m d_x_m",
+)
 
 
-class Table(NamedTuple):
-    """x as the kernels read it, and its strides."""
+class _Read(NamedTuple):
+    """x as the kernels read it: tensors and numbers by their names in the struct Window."""
 
-    x: Tensor
-    R: int  # rows
-    x_row: int  # from row to row
-    x_part: int  # from the term of m to that of i, and on to f u o
-    x_block: int  # from one block of units to the next
+    tensors: dict[str, Tensor]
+    numbers: dict[str, int]
 
 
 class _Saved(NamedTuple):
@@ -141,9 +126,9 @@ def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     w_x = w_h[:, :0] if w_x is None else w_x.detach().to(w_h.dtype).contiguous()
     H, E = len(w_mh), w_x.shape[1]
-    packed = _empty_panels(H, E)
+    packed = pooled_empty(_panels(H, E), dtype=torch.bfloat16)
     of_x = packed[_panels_of_recurrence(H) :]
-    _call("pack", (0, 0, H, E), w_mh=w_mh, w_h=w_h, w_x=w_x, packed=packed, packed_x=of_x)
+    _call("pack", (0, 0, H), {"E": E}, w_mh=w_mh, w_h=w_h, w_x=w_x, packed=packed, packed_x=of_x)
     return packed
 
 
@@ -175,49 +160,33 @@ def _panels(H: int, E: int) -> int:
     return _panels_of_recurrence(H) + 5 * blocks_of(H) * blocks_of(E) * 2 * TILE
 
 
-def _empty_panels(H: int, E: int = 0) -> Tensor:
-    return pooled_empty(_panels(H, E), dtype=torch.bfloat16)
-
-
-def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
+def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> _Read:
     """Copy a table so that each block of units is contiguous, if its rows are read often enough.
 
     In the table as given, rows are 10 H bytes apart, so many of them fall into the same cache set.
     """
-    if indices is None or indices.numel() < len(x):
-        return Table(x, len(x), 5 * H, H, BLOCK)
     R, K = len(x), blocks_of(H)
+    if indices is None or indices.numel() < R:
+        return _Read({"x": x}, {"R": R, "x_row": 5 * H, "x_part": H, "x_block": BLOCK})
     padded = F.pad(x.view(R, 5, H), (0, K * BLOCK - H))
     blocks = pooled_empty(K, R, 5, BLOCK, dtype=x.dtype)
     blocks.copy_(padded.view(R, 5, K, BLOCK).permute(2, 0, 1, 3))
-    return Table(blocks, R, 5 * BLOCK, BLOCK, R * 5 * BLOCK)
+    strides = {"x_row": 5 * BLOCK, "x_part": BLOCK, "x_block": R * 5 * BLOCK}
+    return _Read({"x": blocks}, {"R": R, **strides})
 
 
-class _Projected(NamedTuple):
-    """Inputs that are projected byte by byte; D is their number in blocks."""
+def _to_project(x: Tensor, w_x: Tensor) -> _Read:
+    """Arrange inputs x [T, B, E], to be projected byte by byte; D is their number in blocks.
 
-    x: Tensor  # [T, B in whole blocks, E], padded with zeros
-    inputs: Tensor  # tiles [T, 2 blocks of B, D]
-    w_x: Tensor  # [5H, E]
-
-    @classmethod
-    def of(cls, x: Tensor, w_x: Tensor) -> "_Projected":
-        """Arrange x [T, B, E]."""
-        T, B, E = x.shape
-        D, rows = blocks_of(E), blocks_of(B) * BLOCK
-        x = F.pad(x, (0, 0, 0, rows - B))
-        halves = F.pad(x, (0, D * BLOCK - E)).view(T, rows // 16, 16, D, BLOCK)
-        inputs = pooled_empty(T, rows // 16, D, 16, BLOCK, dtype=x.dtype)
-        inputs.copy_(halves.transpose(2, 3))
-        return cls(x, inputs, w_x)
-
-    def scratch(self) -> dict[str, Tensor]:
-        """Return memory that the backward pass needs for them."""
-        units, (_, lanes, inputs, *_) = blocks_of(len(self.w_x) // 5), self.inputs.shape
-        packed, d_x_m_rows = (
-            pooled_empty(units * n * TILE, dtype=torch.bfloat16) for n in (12 * inputs, lanes)
-        )
-        return {"packed_x": packed, "d_x_m_rows": d_x_m_rows}
+    x: [T, B in whole blocks, E], padded with zeros. inputs: tiles [T, 2 blocks of B, D].
+    """
+    T, B, E = x.shape
+    D, rows = blocks_of(E), blocks_of(B) * BLOCK
+    x = F.pad(x, (0, 0, 0, rows - B))
+    halves = F.pad(x, (0, D * BLOCK - E)).view(T, rows // 16, 16, D, BLOCK)
+    inputs = pooled_empty(T, rows // 16, D, 16, BLOCK, dtype=x.dtype)
+    inputs.copy_(halves.transpose(2, 3))
+    return _Read({"x": x, "inputs": inputs, "w_x": w_x}, {"E": E})
 
 
 def _empty_saved(T: int, B: int, H: int) -> _Saved:
@@ -236,41 +205,31 @@ def _forward(
     w_x: Tensor | None = None,
     packed: Tensor | None = None,
     saved: _Saved | None = None,
-) -> tuple[Tensor, Tensor, Tensor, Table | _Projected]:
+) -> tuple[Tensor, Tensor, Tensor, _Read]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
     T, B, H = inputs.sizes
-    read = _as_read(inputs, w_x)
-    panels = packed if _holds_panels(packed, H, w_x) else pack(inputs.w_mh, inputs.w_h, w_x)
-    h = pooled_empty(T, B, H, dtype=inputs.x.dtype)
+    x, indices = inputs.x, inputs.indices
+    read = _in_blocks(x, indices, H) if w_x is None else _to_project(x, w_x)
+    if packed is None or (w_x is not None and len(packed) != _panels(H, w_x.shape[1])):
+        packed = pack(inputs.w_mh, inputs.w_h, w_x)
+    h = pooled_empty(T, B, H, dtype=x.dtype)
     c_last = torch.empty_like(inputs.c0)
     _call(
         "forward",
         (T, B, H),
-        read,
-        indices=inputs.indices,
+        read.numbers,
+        indices=indices,
         b=inputs.b,
         h0=inputs.h0,
         c0=inputs.c0,
         h=h,
         c_last=c_last,
-        packed=panels,
-        packed_x=panels[_panels_of_recurrence(H) :],
+        packed=packed,
+        packed_x=packed[_panels_of_recurrence(H) :],
+        **read.tensors,
         **({} if saved is None else saved._asdict()),
     )
     return h, h[-1].clone(), c_last, read
-
-
-def _holds_panels(packed: Tensor | None, H: int, w_x: Tensor | None) -> TypeGuard[Tensor]:
-    """Return whether the weights were packed, with w_x if there is one."""
-    if packed is None:
-        return False
-    return w_x is None or len(packed) == _panels(H, w_x.shape[1])
-
-
-def _as_read(inputs: Inputs, w_x: Tensor | None) -> Table | _Projected:
-    if w_x is not None:
-        return _Projected.of(inputs.x, w_x)
-    return _in_blocks(inputs.x, inputs.indices, inputs.sizes[2])
 
 
 class _TiledMlstm(torch.autograd.Function):
@@ -282,9 +241,9 @@ class _TiledMlstm(torch.autograd.Function):
         saved = _empty_saved(*inputs.sizes)
         h, last_h, last_c, read = _forward(inputs, w_x=w_x, saved=saved)
         ctx.set_materialize_grads(False)
-        ctx.deferred, ctx.sizes, ctx.read_as = deferred, inputs.sizes, type(read)
-        ctx.strides = read[1:] if isinstance(read, Table) else ()
-        read_tensors = (read.x,) if isinstance(read, Table) else read
+        ctx.deferred, ctx.sizes = deferred, inputs.sizes
+        ctx.names, ctx.numbers = list(read.tensors), read.numbers
+        read_tensors = read.tensors.values()
         ctx.save_for_backward(inputs.indices, inputs.w_mh, inputs.w_h, *saved, *read_tensors)
         return h, last_h, last_c
 
@@ -295,7 +254,8 @@ class _TiledMlstm(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         indices, w_mh, w_h, *rest = ctx.saved_tensors
         fields = len(_Saved._fields)
-        saved, read = _Saved(*rest[:fields]), ctx.read_as(*rest[fields:], *ctx.strides)
+        saved = _Saved(*rest[:fields])
+        read = _Read(dict(zip(ctx.names, rest[fields:], strict=True)), ctx.numbers)
         (T, B, H), K = ctx.sizes, blocks_of(ctx.sizes[2])
         dz, m, d_recurrent = (_empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = _TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
@@ -307,11 +267,11 @@ class _TiledMlstm(torch.autograd.Function):
         _call(
             "backward",
             ctx.sizes,
-            read,
+            read.numbers,
             indices=indices,
             w_mh=w_mh,
             w_h=w_h,
-            packed=_empty_panels(H),
+            packed=pooled_empty(_panels(H, 0), dtype=torch.bfloat16),
             dh=None if dh is None else dh.contiguous(),
             dh_last=None if dh_last is None else dh_last.contiguous(),
             dh0=dh0,
@@ -319,32 +279,37 @@ class _TiledMlstm(torch.autograd.Function):
             dz=dz,
             m=m,
             d_recurrent=d_recurrent,
+            **read.tensors,
             **of_x,
             **saved._asdict(),
         )
-        d_w_x = factors.grad_w_x(of_x["d_x_m"], read.x) if isinstance(read, _Projected) else None
+        d_w_x = factors.grad_w_x(of_x["d_x_m"], read.tensors["x"]) if "d_x_m" in of_x else None
         d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         dx, db = _gradients_of_x(of_x, H)
         return d_w_x, None, dx, None, dh0, dc, d_w_mh, d_w_h, db
 
 
 def _empty_gradients_of_x(
-    sizes: tuple[int, int, int], read: Table | _Projected, indices: Tensor | None
+    sizes: tuple[int, int, int], read: _Read, indices: Tensor | None
 ) -> dict[str, Tensor]:
     """Return memory for d x and partial sums of d b; with indices, d x is by row of the table."""
     T, B, H = sizes
-    K = blocks_of(H)
-    if indices is not None and isinstance(read, Table):
+    K, x = blocks_of(H), read.tensors["x"]
+    if indices is not None:
         workgroups = count_workgroups(B, H, torch.get_num_threads())
-        shape = (workgroups, K, read.R, 5, BLOCK)
+        shape = (workgroups, K, read.numbers["R"], 5, BLOCK)
         return {"sums": pooled_empty(*shape, dtype=torch.float32).zero_()}
-    columns = read.x.shape[-1]
     buffers = {
-        "dx": pooled_empty(T, B, columns, dtype=torch.bfloat16),
+        "dx": pooled_empty(T, B, x.shape[-1], dtype=x.dtype),
         "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
     }
-    if isinstance(read, _Projected):
-        buffers |= {"d_x_m": _empty_factor(T, B, K), **read.scratch()}
+    if (inputs := read.tensors.get("inputs")) is not None:
+        _, lanes, D, *_ = inputs.shape
+        buffers |= {
+            "d_x_m": _empty_factor(T, B, K),
+            "packed_x": pooled_empty(K * 12 * D * TILE, dtype=x.dtype),
+            "d_x_m_rows": pooled_empty(K * lanes * TILE, dtype=x.dtype),
+        }
     return buffers
 
 
@@ -358,29 +323,13 @@ def _gradients_of_x(buffers: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]
 
 
 def _call(
-    name: str,
-    sizes: tuple[int, ...],
-    read: Table | _Projected | None = None,
-    **tensors: Tensor | None,
+    name: str, sizes: tuple[int, int, int], numbers: dict[str, int], **tensors: Tensor | None
 ) -> None:
-    """Call a pass of tiles.cpp on the tensors, named as the fields of the struct Window.
-
-    sizes: T, B, H, and E where inputs are projected but none are read.
-    """
-    T, B, H = sizes[:3]
+    """Call a pass of tiles.cpp on tensors and numbers, named as the fields of the struct Window."""
+    _, B, H = sizes
     lanes, units, threads = 2 * blocks_of(B), blocks_of(H), torch.get_num_threads()
-    fields = dict(tensors)
-    numbers: dict[str, Any] = {"E": sizes[3]} if len(sizes) > 3 else {}
-    fields["narrow"], fields["wide"] = (
-        pooled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
-    )
-    fields["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
-    if isinstance(read, _Projected):
-        fields |= {"inputs": read.inputs, "w_x": read.w_x}
-        numbers["E"] = read.x.shape[-1]
-    elif read is not None:
-        numbers = read._asdict()
-        fields["x"] = numbers.pop("x")
-    pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
-    window = _Window(T, B, H, threads, count_workgroups(B, H, threads), **numbers, **pointers)
-    library.call(name, window)
+    narrow, wide = (pooled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4))
+    tensors |= {"narrow": narrow, "wide": wide}
+    tensors["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
+    workgroups = count_workgroups(B, H, threads)
+    library.call(name, _Window(*sizes, threads, workgroups, **numbers, **tensors))

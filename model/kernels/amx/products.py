@@ -4,12 +4,12 @@ Both factors are first arranged as tiles of 16 x 32, padded with zeros: whole ki
 register loads in one piece.
 """
 
-import ctypes
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..compilation import struct
 from ..memory_pool import pooled_empty
 from . import library
 
@@ -32,24 +32,8 @@ class Rows(NamedTuple):
     rows: int  # of each part
 
 
-class _Summed(ctypes.Structure):
-    """The struct Summed of summed.h, which says what each field is."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("threads", "depth", "first", "blocks", "parts")),
-        *((name, ctypes.c_int64) for name in ("rows", "columns", "single")),
-        *((name, ctypes.c_void_p) for name in ("a", "b", "sums", "out")),
-    )
-
-
-class _Laying(ctypes.Structure):
-    """The struct Laying of tiles.cpp."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("threads", "summed", "stride", "count", "depth")),
-        ("kind", ctypes.c_int64),
-        *((name, ctypes.c_void_p) for name in ("from", "to")),
-    )
+_Summed = struct("threads depth first blocks parts rows columns single", "a b sums out")
+_Laying = struct("threads summed stride count depth kind", "from to")  # of tiles.cpp
 
 
 def empty_factor(depth: int, blocks: int) -> Tensor:
@@ -69,14 +53,8 @@ def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -
     columns = out.shape[1]
     blocks = rows.parts * blocks_of(rows.rows) * blocks_of(columns) if depth > _CHUNK else 0
     sums = pooled_empty(blocks * BLOCK * BLOCK, dtype=torch.float32)
-    library.call(
-        "multiply",
-        _Summed(
-            *(torch.get_num_threads(), depth, *rows, columns),
-            out.dtype == torch.float32,
-            *(tensor.data_ptr() for tensor in (a, b, sums, out)),
-        ),
-    )
+    numbers = (torch.get_num_threads(), depth, *rows, columns, out.dtype == torch.float32)
+    library.call("multiply", _Summed(*numbers, a=a, b=b, sums=sums, out=out))
 
 
 def lay_left(a: Tensor, *, summed: bool) -> Tensor:
@@ -96,18 +74,11 @@ def lay_right(b: Tensor, *, summed: bool) -> Tensor:
 def _arranged(matrix: Tensor, kind: int, count: int, depth: int, *, summed: bool) -> Tensor:
     if matrix.dtype != torch.bfloat16 or matrix.device.type != "cpu":
         raise TypeError(f"factors are in bf16 on the CPU, not {matrix.dtype} on {matrix.device}")
-    tiles = blocks_of(depth)
-    blocks = blocks_of(count)
-    to = (
-        empty_factor(tiles, blocks)
-        if summed
-        else pooled_empty(blocks * 2 * tiles * TILE, dtype=torch.bfloat16)
-    )
-    library.call(
-        "lay",
-        _Laying(
-            *(torch.get_num_threads(), summed, matrix.stride(0), count, depth, kind),
-            *(matrix.data_ptr(), to.data_ptr()),
-        ),
-    )
+    tiles, blocks = blocks_of(depth), blocks_of(count)
+    if summed:
+        to = empty_factor(tiles, blocks)
+    else:
+        to = pooled_empty(blocks * 2 * tiles * TILE, dtype=torch.bfloat16)
+    numbers = (torch.get_num_threads(), summed, matrix.stride(0), count, depth, kind)
+    library.call("lay", _Laying(*numbers, **{"from": matrix, "to": to}))
     return to

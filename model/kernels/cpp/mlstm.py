@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import DTYPES, State, dtype_name
-from ..compilation import window_library
+from ..compilation import struct, window_library
 from ..memory_pool import pooled_empty
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs, RecurrenceInput, run_window
@@ -17,20 +17,11 @@ from ..window import Inputs, RecurrenceInput, run_window
 _PAD = 16  # kPad of window.cpp
 
 
-class _Window(ctypes.Structure):
-    """The struct Window of window.cpp, which says what each field is."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads")),
-        *(
-            (name, ctypes.c_void_p)
-            for name in (
-                *("x", "indices", "w_mh", "w_h", "b", "h0", "c0"),
-                *("h", "c", "recurrent", "gates", "packed", "narrow", "wide", "m"),
-                *("dh", "dh_last", "dx", "d_recurrent", "dh0", "dc", "db"),
-            )
-        ),
-    )
+_Window = struct(  # of window.cpp
+    "T B H threads",
+    "x indices w_mh w_h b h0 c0 h c recurrent gates packed narrow wide m "
+    "dh dh_last dx d_recurrent dh0 dc db",
+)
 
 
 def runs_compiled(w_mh: Tensor) -> bool:
@@ -172,7 +163,5 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     assert packed is not None
     name = f"mlstm_{name}_{dtype_name(packed.dtype)}"
     narrow, wide = (pooled_empty(B, n * H + _PAD, dtype=packed.dtype) for n in (1, 4))
-    fields = {"narrow": narrow, "wide": wide, **tensors}
-    pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
-    window = _Window(*sizes, torch.get_num_threads(), **pointers)
+    window = _Window(*sizes, torch.get_num_threads(), narrow=narrow, wide=wide, **tensors)
     getattr(window_library(), name)(ctypes.byref(window))

@@ -45,7 +45,9 @@ class _TorchMlstm(torch.autograd.Function):
             z = gates[t].copy_(x_proj[t, :, H:])
             z += torch.mm(ms[t], w_h_t)
             z += b
-            _activate(z, H)
+            z[:, : 2 * H].sigmoid_()
+            z[:, 2 * H : 3 * H].tanh_()
+            z[:, 3 * H :].sigmoid_()
             i, f, u, o = z.chunk(4, dim=-1)  # [B, H] each
             torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, u)
             torch.mul(o, cs[t + 1].tanh(), out=hs[t + 1])
@@ -74,13 +76,6 @@ class _TorchMlstm(torch.autograd.Function):
         d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         d_b = d_z.sum(0, dtype=cs.dtype)
         return None, d_x_proj, dh.to(hs.dtype), dc, d_w_mh, d_w_h, d_b
-
-
-def _activate(z: Tensor, H: int) -> None:
-    """Turn the pre-activations i f u o into gates, in place."""
-    z[:, : 2 * H].sigmoid_()
-    z[:, 2 * H : 3 * H].tanh_()
-    z[:, 3 * H :].sigmoid_()
 
 
 def _gate_gradients(

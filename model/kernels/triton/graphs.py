@@ -3,9 +3,10 @@
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,36 +14,37 @@ from torch.autograd.function import once_differentiable
 
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs
-from .window import Activations, Gradients, in_order, run_backward, run_forward
+from .window import Activations, in_order, run_backward, run_forward
 
 _STEADY = 8  # successive windows of another size after which it is captured instead
 _PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
 
 
 def graphed_mlstm(
-    graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None for a size that is not kept.
+    inputs: Inputs, deferred: DeferredWeightGradients | None
+) -> tuple[Tensor, ...] | None:
+    """Return h and the last h and c, with their gradient; None if the window is not captured.
 
     deferred: as in `RecurrentWeights`.
     """
-    captured = graphs.borrow(inputs)
+    graphs, _ = _graphs_for(inputs.x.device)
+    captured = None if graphs is None else graphs.borrow(inputs)
     if captured is None:
         return None
-    outputs: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
+    outputs: tuple[Tensor, ...] = _GraphedMlstm.apply(captured, deferred, *inputs)
     return outputs
 
 
-def graphed_forward(
-    graphs: "InferenceGraphs", inputs: Inputs
-) -> tuple[Tensor, Tensor, Tensor] | None:
+def graphed_forward(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
     Texts have many lengths, so only the pass over a piece of tokens is captured. A window replays
     it as often as possible, and runs the remainder without a graph.
     """
-    length, piece = inputs.sizes[0], graphs.piece
-    captured = graphs.borrow(_part(inputs, 0, piece)) if length >= piece else None
+    _, graphs = _graphs_for(inputs.x.device)
+    if graphs is None or (length := inputs.sizes[0]) < (piece := graphs.piece):
+        return None
+    captured = graphs.borrow(_part(inputs, 0, piece))
     if captured is None:
         return None
     h, whole = inputs.h0.new_empty(length, *inputs.h0.shape), length - length % piece
@@ -56,14 +58,13 @@ def graphed_forward(
                 own.c0.copy_(activations.c[-1])
             captured.replay_forward()
             h[first : first + piece].copy_(activations.h)
-        last_h, last_c = activations.h[-1].clone(), activations.c[-1].clone()
+        _, last_h, last_c = activations.ends()
     finally:
         graphs.give_back(captured)
     if whole < length:
         rest = _part(inputs, whole, length)._replace(h0=last_h, c0=last_c)
-        activations = run_forward(rest, save=False)
-        h[whole:].copy_(activations.h)
-        last_h, last_c = activations.h[-1].clone(), activations.c[-1].clone()
+        of_rest, last_h, last_c = run_forward(rest, save=False).ends()
+        h[whole:].copy_(of_rest)
     return h, last_h, last_c
 
 
@@ -83,33 +84,25 @@ class _Captured(_CapturedForward):
     """Both passes, captured in the same way."""
 
     output_grads: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
-    gradients: Gradients
+    gradients: list[Tensor]  # of x, h0, c0 and b
     factors: Factors
     replay_backward: Callable[[], None]
 
 
-class Capture(Protocol):
-    """Captures work so that it can be repeated in the same memory."""
+class CudaCapture:
+    """Captures work in CUDA graphs, so that it can be repeated in the same memory."""
 
     def stream(self, device: torch.device) -> int:
         """Return the number of a device's current stream."""
-
-    def __call__(
-        self, work: Callable[[], Any], device: torch.device
-    ) -> tuple[Any, Callable[[], None]]:
-        """Return the result, and a function that computes it again in the same memory."""
-
-
-class CudaCapture:
-    """Captures work in CUDA graphs."""
-
-    def stream(self, device: torch.device) -> int:
         return torch.cuda.current_stream(device).cuda_stream
 
     def __call__(
         self, work: Callable[[], Any], device: torch.device
     ) -> tuple[Any, Callable[[], None]]:
-        """Run once to compile the kernels, then capture."""
+        """Return the result, and a function that computes it again in the same memory.
+
+        The first of two runs compiles the kernels.
+        """
         stream = _capture_stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
@@ -137,7 +130,7 @@ class Graphs:
 
     first = 1  # windows in a row after which the first size is captured
 
-    def __init__(self, capture: Capture | None = None, steady: int = _STEADY) -> None:
+    def __init__(self, capture: CudaCapture | None = None, steady: int = _STEADY) -> None:
         # Reentrant: the garbage collector may return a window while one is being taken.
         self._lock = threading.RLock()
         self._capture = capture or CudaCapture()
@@ -185,10 +178,9 @@ class Graphs:
         own, device = _cloned(inputs), inputs.x.device
         forward, replay = self._capture(partial(run_forward, own, save=True), device)
         grads = (torch.zeros_like(forward.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
-        backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, forward, *grads)), device
-        )
-        gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
+        work = partial(run_backward, own, forward, *grads)
+        (*gradients, dz, m, d_r, h, h0), replay_backward = self._capture(work, device)
+        factors = Factors(dz, m, d_r, h, h0)
         return _Captured(
             self, key, own, forward, replay, grads, gradients, factors, replay_backward
         )
@@ -205,7 +197,7 @@ class InferenceGraphs(Graphs):
 
     def __init__(
         self,
-        capture: Capture | None = None,
+        capture: CudaCapture | None = None,
         steady: int = _STEADY,
         piece: int = _PIECE,
     ) -> None:
@@ -225,15 +217,8 @@ _shared_graphs = Graphs()  # of all threads
 _shared_inference_graphs = InferenceGraphs()
 
 
-class _Choice(threading.local):
-    """The arguments of `captured_by` in this thread."""
-
-    is_set = False
-    graphs: Graphs | None = None
-    inference: InferenceGraphs | None = None
-
-
-_choice = _Choice()
+_Choice = tuple[Graphs | None, InferenceGraphs | None]
+_choice = ContextVar[_Choice | None]("captured_by", default=None)  # of this thread
 
 
 @contextmanager
@@ -242,12 +227,11 @@ def captured_by(graphs: Graphs | None, inference: InferenceGraphs | None = None)
 
     inference: for windows without a gradient.
     """
-    before = _choice.is_set, _choice.graphs, _choice.inference
-    _choice.is_set, _choice.graphs, _choice.inference = True, graphs, inference
+    token = _choice.set((graphs, inference))
     try:
         yield
     finally:
-        _choice.is_set, _choice.graphs, _choice.inference = before
+        _choice.reset(token)
 
 
 @contextmanager
@@ -257,25 +241,10 @@ def without_graphs() -> Iterator[None]:
         yield
 
 
-def graphs_for(device: torch.device) -> Graphs | None:
-    """Return the graphs in which this thread captures windows on a device, or None."""
-    if _choice.is_set:
-        return _choice.graphs
-    return _shared_graphs if device.type == "cuda" else None
-
-
-def inference_graphs_for(device: torch.device) -> InferenceGraphs | None:
-    """Return the graphs in which this thread captures windows without a gradient, or None."""
-    if _choice.is_set:
-        return _choice.inference
-    return _shared_inference_graphs if device.type == "cuda" else None
-
-
-_GRADIENTS = len(Gradients._fields)
-
-
-def _flat(results: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
-    return (*results[0], *results[1])
+def _graphs_for(device: torch.device) -> _Choice:
+    """Return the graphs in which this thread captures windows, and those without a gradient."""
+    shared = (_shared_graphs, _shared_inference_graphs) if device.type == "cuda" else (None, None)
+    return _choice.get() or shared
 
 
 class _Lease:
@@ -293,12 +262,6 @@ class _LeasedFactors(Factors):
 
     lease: _Lease
 
-    @classmethod
-    def under(cls, lease: _Lease) -> "_LeasedFactors":
-        factors = cls(*lease.captured.factors)
-        factors.lease = lease
-        return factors
-
 
 class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
@@ -309,13 +272,15 @@ class _GraphedMlstm(torch.autograd.Function):
         _copy(Inputs(*tensors), captured.inputs)
         captured.replay_forward()
         ctx.set_materialize_grads(False)
-        h, c = captured.activations.h, captured.activations.c
-        return h.clone(), h[-1].clone(), c[-1].clone()
+        h, last_h, last_c = captured.activations.ends()
+        return h.clone(), last_h, last_c
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        captured, factors = ctx.lease.captured, _LeasedFactors.under(ctx.lease)
+        captured = ctx.lease.captured
+        factors = _LeasedFactors(*captured.factors)
+        factors.lease = ctx.lease
         for own, grad in zip(captured.output_grads, grads, strict=True):
             own.zero_() if grad is None else own.copy_(grad)
         captured.replay_backward()
@@ -324,17 +289,12 @@ class _GraphedMlstm(torch.autograd.Function):
             # forward pass: that pass would need a second captured window.
             ctx.lease = None
         of_weights = weight_gradients(factors, ctx.deferred)
-        gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
+        gradients = [gradient.clone() for gradient in captured.gradients]
         return None, None, *in_order(gradients, *of_weights)
 
 
 def _cloned(inputs: Inputs) -> Inputs:
-    x, indices, *rest = inputs
-    return Inputs(
-        x.detach().clone(),
-        None if indices is None else indices.clone(),
-        *(tensor.detach().clone() for tensor in rest),
-    )
+    return Inputs._make(tensor if tensor is None else tensor.detach().clone() for tensor in inputs)
 
 
 def _over_tokens(inputs: Inputs) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import DTYPES, State
-from ..weight_gradients import DeferredWeightGradients, weight_gradients
+from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
-from .graphs import graphed_forward, graphed_mlstm, graphs_for, inference_graphs_for
+from .graphs import graphed_forward, graphed_mlstm
 from .window import Activations, in_order, run_backward, run_forward
 
 _log = logging.getLogger(__name__)
@@ -30,13 +30,13 @@ def _launches(device: torch.device) -> bool:
     """Try a kernel: Triton needs a C compiler at run time and a GPU that it supports."""
     if find_spec("triton") is None:
         return False
-    from .kernels import multiply
+    from .kernels import launch, multiply
 
     x, r = torch.full((1, 5), 3.0, device=device), torch.full((1, 1), 2.0, device=device)
     m = torch.zeros_like(r)
     try:
         with torch.cuda.device(device):
-            multiply(x, None, r, m)
+            launch(multiply, m, x, None, r, m)
         return m.item() == 6.0
     except Exception as error:  # anything that Triton, a compiler or a driver raises
         _log.warning(
@@ -53,23 +53,12 @@ def triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
         if inputs.want_gradient:
-            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred)
-            return h, State(last_h, last_c)
-        graphs = inference_graphs_for(device)
-        if graphs is not None and (replayed := graphed_forward(graphs, inputs)) is not None:
-            h, last_h, last_c = replayed
-            return h, State(last_h, last_c)
-        activations = run_forward(inputs, save=False)
-    return activations.h, State(activations.h[-1].clone(), activations.c[-1].clone())
-
-
-def _with_gradient(inputs: Inputs, deferred: DeferredWeightGradients | None) -> tuple[Tensor, ...]:
-    outputs: tuple[Tensor, ...] | None = None
-    if (graphs := graphs_for(inputs.x.device)) is not None:
-        outputs = graphed_mlstm(graphs, inputs, deferred)
-    if outputs is None:
-        outputs = _TritonMlstm.apply(deferred, *inputs)
-    return outputs
+            deferred = window.weights.deferred
+            outputs = graphed_mlstm(inputs, deferred) or _TritonMlstm.apply(deferred, *inputs)
+        else:
+            outputs = graphed_forward(inputs) or run_forward(inputs, save=False).ends()
+    h, last_h, last_c = outputs
+    return h, State(last_h, last_c)
 
 
 class _TritonMlstm(torch.autograd.Function):
@@ -83,7 +72,7 @@ class _TritonMlstm(torch.autograd.Function):
         activations = run_forward(inputs, save=True)
         ctx.deferred = deferred
         ctx.save_for_backward(*inputs, *activations)
-        return activations.h, activations.h[-1].clone(), activations.c[-1].clone()
+        return activations.ends()
 
     @staticmethod
     @once_differentiable
@@ -92,5 +81,6 @@ class _TritonMlstm(torch.autograd.Function):
         size = len(Inputs._fields)
         inputs, activations = Inputs(*saved[:size]), Activations(*saved[size:])
         dh, dh_last, dc_last = (grad.contiguous() for grad in grads)
-        gradients, factors = run_backward(inputs, activations, dh, dh_last, dc_last)
-        return None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))
+        *gradients, dz, m, d_r, h, h0 = run_backward(inputs, activations, dh, dh_last, dc_last)
+        of_weights = weight_gradients(Factors(dz, m, d_r, h, h0), ctx.deferred)
+        return None, *in_order(gradients, *of_weights)

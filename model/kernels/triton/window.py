@@ -5,6 +5,7 @@ Triton's interpreter, where the tests check them against the reference; on a GPU
 once in a CUDA graph, per sizes, and replayed.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,14 +26,9 @@ class Activations(NamedTuple):
     recurrent: Tensor  # [T or 1, B, H]: W_mh h, the other factor of m
     gates: Tensor  # [T or 1, B, 4H], after their non-linearities
 
-
-class Gradients(NamedTuple):
-    """The gradients of `Inputs` from backward; those of the weights are computed separately."""
-
-    x: Tensor
-    h0: Tensor
-    c0: Tensor
-    b: Tensor
+    def ends(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return h, and copies of the last h and c."""
+        return self.h, self.h[-1].clone(), self.c[-1].clone()
 
 
 def run_forward(inputs: Inputs, *, save: bool) -> Activations:
@@ -54,20 +50,24 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
         byte, recurrent, gates = _byte(inputs, t), activations.recurrent[at], activations.gates[at]
         state = c, activations.c[at], activations.h[t]
         torch.mm(h, inputs.w_mh.t(), out=recurrent)
-        kernels.multiply(*byte, recurrent, m)
+        kernels.launch(kernels.multiply, m, *byte, recurrent, m)
         if z is None:
             torch.mm(m, inputs.w_h.t(), out=gates)
         else:
             torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
-        kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
+        summed = gates if z is None else z
+        kernels.launch(kernels.advance, m, *byte, summed, gates, inputs.b, *state)
         h, c = activations.h[t], activations.c[at]
     return activations
 
 
 def run_backward(
     inputs: Inputs, activations: Activations, dh: Tensor, dh_last: Tensor, dc_last: Tensor
-) -> tuple[Gradients, Factors]:
-    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state."""
+) -> tuple[Tensor, ...]:
+    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state.
+
+    Returns the gradients of x, h0, c0 and b, then the `Factors` of those of the weights.
+    """
     from . import kernels
 
     T, B, H = activations.h.shape
@@ -78,13 +78,13 @@ def run_backward(
         c_before = activations.c[t - 1] if t > 0 else inputs.c0
         gates = activations.gates[t], c_before, activations.c[t], dc, dx[t]
         factors = *_byte(inputs, t), activations.recurrent[t]
-        kernels.retreat(dh[t], dh_next, *gates)
+        kernels.launch(kernels.retreat, dm, dh[t], dh_next, *gates)
         torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
-        kernels.unmultiply(dm, *factors, dx[t], d_recurrent[t], m[t])
+        kernels.launch(kernels.unmultiply, dm, dm, *factors, dx[t], d_recurrent[t], m[t])
         torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
-    gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
-    return gradients, Factors(dz, m.view(T * B, H), d_recurrent, activations.h, inputs.h0)
+    gradients = _of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32)
+    return *gradients, *Factors(dz, m.view(T * B, H), d_recurrent, activations.h, inputs.h0)
 
 
 def _byte(inputs: Inputs, t: int) -> tuple[Tensor, Tensor | None]:
@@ -93,10 +93,11 @@ def _byte(inputs: Inputs, t: int) -> tuple[Tensor, Tensor | None]:
 
 
 def in_order(
-    gradients: Gradients, d_w_mh: Tensor | None, d_w_h: Tensor | None
+    gradients: Sequence[Tensor], d_w_mh: Tensor | None, d_w_h: Tensor | None
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradients in the order of `Inputs`."""
-    return gradients.x, None, gradients.h0, gradients.c0, d_w_mh, d_w_h, gradients.b
+    """Return the gradients in the order of `Inputs`; gradients: the first of `run_backward`."""
+    d_x, d_h0, d_c0, d_b = gradients
+    return d_x, None, d_h0, d_c0, d_w_mh, d_w_h, d_b
 
 
 def _of_x(dx: Tensor, inputs: Inputs) -> Tensor:

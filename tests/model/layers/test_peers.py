@@ -118,7 +118,7 @@ def test_a_transformers_matrices_are_drawn_by_their_inputs_and_what_the_stream_a
 @pytest.mark.parametrize("pooling", ["last", "mean"])
 def test_the_feature_of_a_cell_of_ones_own_is_its_c_if_it_has_one(pooling):
     model = peer("gru", layers=1)
-    model.layers[0] = LstmLayer(6, 16)
+    model.layers[0] = LstmLayer(model.config, 0)
     tokens = random_tokens(1, 9)
     units = range(model.config.hidden_size)
     (values,) = read(model, list(tokens.numpy()), state="cell", units=units).unit_states

@@ -89,7 +89,7 @@ def test_apex_updates_if_it_is_asked_for(install, model, name):
     assert group["betas"] == (0.9, 0.999)
     assert group["weight_decay"] == 0.3
     assert len(group["params"]) == len(list(model.parameters()))
-    if name == "lamb":  # what training/optimizers/lamb.py has
+    if name == "lamb":  # what training/optimizers/optim.py has
         assert type(optimizer).__name__ == "FusedLAMB"
         assert (group["bias_correction"], group["eps"]) == (False, 1e-6)
         assert group["max_grad_norm"] == float("inf")

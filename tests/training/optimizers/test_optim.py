@@ -8,12 +8,12 @@ import torch
 
 from mlstm_sentiment.errors import InputError
 from tests.training.test_float64 import Optimizer
-from training.optimizers.lamb import make_lamb
 from training.optimizers.optim import (
     BETAS,
     MOST_STEPS,
     OptimConfig,
     Schedule,
+    make_lamb,
     make_optimizers,
     set_learning_rate,
 )

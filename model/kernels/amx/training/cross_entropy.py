@@ -1,12 +1,12 @@
 """The cross-entropy of the next tokens on Intel AMX, with its gradients."""
 
-import ctypes
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ...compilation import struct
 from ...memory_pool import pooled_empty
 from .. import library
 from ..products import BLOCK, Rows, blocks_of, empty_factor, lay_right, multiply_summed
@@ -25,15 +25,9 @@ class _Loss(NamedTuple):
     d_b: Tensor  # [V]
 
 
-class _CrossEntropy(ctypes.Structure):
-    """The struct CrossEntropy of cross_entropy.h, which says what each field is."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("threads", "rows", "H", "V")),
-        *((name, ctypes.c_void_p) for name in ("h", "w_forward", "w_backward", "b")),
-        *((name, ctypes.c_void_p) for name in ("targets", "factors", "nats", "d_h", "d_b")),
-        *((name, ctypes.c_void_p) for name in ("d_logits", "h_right")),
-    )
+_CrossEntropy = struct(  # of cross_entropy.h
+    "threads rows H V", "h w_forward w_backward b targets factors nats d_h d_b d_logits h_right"
+)
 
 
 def cross_entropy_on_tiles(
@@ -90,8 +84,7 @@ def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, 
     d_logits, h_right = empty_factor(depth, blocks), empty_factor(depth, blocks_of(H))
     d_b = torch.empty(-(-rows // _GROUP), blocks * BLOCK, dtype=torch.float32)
     buffers = {"d_logits": d_logits, "h_right": h_right, "d_b": d_b}
-    pointers = {name: tensor.data_ptr() for name, tensor in (tensors | buffers).items()}
-    arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **pointers)
+    arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **tensors, **buffers)
     library.call("cross_entropy", arguments)
     d_w = pooled_empty(V, H, dtype=torch.float32)
     multiply_summed(d_logits, h_right, d_w, Rows(0, blocks, 1, V), depth)

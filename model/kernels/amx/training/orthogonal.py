@@ -1,26 +1,18 @@
 """Muon's iterations on Intel AMX: their products add up in fp32, of factors in bf16."""
 
-import ctypes
-
 import torch
 from torch import Tensor
 
+from ...compilation import struct
 from ...memory_pool import pooled_empty
 from .. import library
 from ..products import BLOCK, blocks_of, empty_factor
 
-
-class _Orthogonal(ctypes.Structure):
-    """The struct Orthogonal of orthogonal.h, which says what each field is."""
-
-    _fields_ = (
-        *((name, ctypes.c_int64) for name in ("threads", "rows", "columns", "turned")),
-        ("iterations", ctypes.c_int64),
-        *((name, ctypes.c_float) for name in ("a", "b", "c")),
-        *((name, ctypes.c_void_p) for name in ("norm", "from", "to", "left", "across")),
-        *((name, ctypes.c_void_p) for name in ("right", "other_right")),
-        *((name, ctypes.c_void_p) for name in ("gram_left", "gram_right", "polynomial", "sums")),
-    )
+_Orthogonal = struct(  # of orthogonal.h
+    "threads rows columns turned iterations",
+    "norm from to left across right other_right gram_left gram_right polynomial sums",
+    floats="a b c",
+)
 
 
 def iterate(
@@ -56,7 +48,7 @@ def iterate(
         turned=matrix.shape[0] > matrix.shape[1],
         iterations=iterations,
         **dict(zip("abc", coefficients, strict=True)),
-        **{name: tensor.data_ptr() for name, tensor in memory.items()},
+        **memory,
     )
     library.call("orthogonalize", arguments)
     return out
