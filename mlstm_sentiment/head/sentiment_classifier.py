@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import features
 from ..engine.engine import Precision, as_model
+from ..engine.features import features_in_parts
 from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
 from ..errors import InputError, checked_flag
@@ -399,14 +400,10 @@ class SentimentClassifier(Parameterized):
         """Yield some encoded texts at a time, with their features and what else was asked for."""
         if not isinstance(texts, _EncodedTexts):
             texts = self.encode(checked_texts(texts))
-        loaded, kind = self.loaded, self.fitted.kind
-        step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
+        encoded, of = iter(texts.encoded), (self.loaded, texts.tokens, self.fitted.kind)
         with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
-            options["advance"] = advance or progress.advance
-            for first in range(0, max(len(texts.tokens), 1), step):
-                part = texts.tokens[first : first + step]
-                values, reading = features.read_features(loaded, part, kind, **options)
-                yield texts.encoded[first : first + step], values, reading
+            for each in features_in_parts(*of, advance or progress.advance, **options):
+                yield list(islice(encoded, len(each[0]))), *each
 
     def __repr__(self) -> str:
         if not hasattr(self, "fitted_"):
