@@ -350,15 +350,6 @@ def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
     return np.asarray((up - down).T / (2 * _SLOPE_STEP))
 
 
-def checked_head(value: object) -> Head:
-    if not isinstance(value, Head):
-        raise InputError(
-            f"classifier is of type {type(value).__name__}; give the folder of one, or a Head, "
-            "such as the `fitted` of another SentimentClassifier"
-        )
-    return value
-
-
 def checked_threshold(value: Any, name: str = "threshold") -> float:
     """Return a threshold for a probability; InputError, with its name, if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:  # type: ignore[operator]

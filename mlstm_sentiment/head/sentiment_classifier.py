@@ -34,7 +34,7 @@ from .answers import (
     probability_of_each,
     results_of_no_answer,
 )
-from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
+from .head import Head, HeadOutput, checked_between, checked_threshold
 from .head_files import check_model, needed_classifier
 from .learning import Corrections, LearnedHead, learn
 
@@ -142,10 +142,13 @@ class SentimentClassifier(Parameterized):
     def _fitted(self, loaded: TextModel) -> Head:
         if self.classifier is None or isinstance(self.classifier, str | Path):
             fitted = needed_classifier(loaded, self.classifier)
-        else:
-            fitted = checked_head(self.classifier)
-            if fitted.model_digest:  # one that was never saved may have none
-                check_model(loaded, fitted.model_digest, "classifier")
+        elif not isinstance(fitted := self.classifier, Head):
+            raise InputError(
+                f"classifier is of type {type(fitted).__name__}; give the folder of one, or a "
+                "Head, such as the `fitted` of another SentimentClassifier"
+            )
+        elif fitted.model_digest:  # one that was never saved may have none
+            check_model(loaded, fitted.model_digest, "classifier")
         options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
         for name, value in options.items():
             if value is not None and not fitted.is_binary:
@@ -351,6 +354,9 @@ class SentimentClassifier(Parameterized):
         bits = None
         if reading.bits is not None:
             bits = np.where(characters > 0, reading.bits / characters.clip(min=1), np.nan)
+        positive, unsure, (low, high) = answer.probabilities, None, self.unsure_
+        if self.fitted.is_binary:
+            unsure = (low <= positive) & (positive <= high)
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
             probabilities=probability_of_each(self.fitted, answer, sides=True),
@@ -358,7 +364,7 @@ class SentimentClassifier(Parameterized):
             neuron=features[:, self.fitted.neuron_column].copy(),
             stars=answer.stars,
             bits_per_character=bits,
-            unsure=self._unsure(answer.probabilities),
+            unsure=unsure,
             unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
             is_neutral=None if answer.neutral is None else likeliest(self.fitted, answer) == 1,
@@ -373,12 +379,6 @@ class SentimentClassifier(Parameterized):
 
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
         return [text.decode() for text in encoded] if self.fitted.uses_words else None
-
-    def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
-        if not self.fitted.is_binary:
-            return None
-        low, high = self.unsure_
-        return (low <= probabilities) & (probabilities <= high)
 
     def _unfamiliar(
         self, reading: Reading, characters: np.ndarray, foreign: np.ndarray | None
