@@ -159,22 +159,20 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        token_bits = None
-        if bits and request.nats is not None:
-            token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        costs, excess = list[np.ndarray](), None if request.excess is None else request.excess[rows]
+        if request.nats is not None:
+            costs = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        if familiarity is not None and excess is None:
+            excess = excess_of(costs, [self._token_bytes[each] for each in sequences], familiarity)
         states = request.unit_states
         if states is not None:
             states = states.reshape(len(states), len(chosen) * len(request.units))
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
             unit_states=None if states is None else _cut(states, request.offsets, rows),
-            token_bits=token_bits,
-            bits=None
-            if token_bits is None
-            else np.array([part.sum(dtype=np.float64) for part in token_bits]),
-            unfamiliar=None
-            if familiarity is None
-            else self._excess_of(request, familiarity)[rows] > 0,
+            token_bits=costs if bits else None,
+            bits=np.array([part.sum(dtype=np.float64) for part in costs]) if bits else None,
+            unfamiliar=None if excess is None else excess > 0,
             state=None if request.final is None else State(*(a[rows] for a in request.final)),
             **{
                 name: values.reshape(len(values), len(chosen) * H)[rows]
@@ -206,16 +204,6 @@ class Engine:
     def next_token(self, state: State) -> np.ndarray:
         """Return the logits of the token after a state of B texts: float32 [B, V]."""
         return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
-
-    def _excess_of(self, request: Request, familiarity: Familiarity) -> np.ndarray:
-        """Return the bits of each text above what a familiar one costs, when it is decided."""
-        if request.excess is not None:
-            return request.excess
-        assert request.nats is not None
-        rows = range(request.texts)
-        bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
-        sizes = _cut(self._token_bytes[request.tokens], request.offsets, rows)
-        return excess_of(bits, sizes, familiarity)
 
     def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):
