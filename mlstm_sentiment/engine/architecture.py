@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from ..bounds import SAVED, Bound, check_bounds
-from ..errors import InputError, is_whole
+from ..errors import InputError, check_choice, is_whole
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 _OF_TRANSFORMERS = ("context", "heads")  # fields of `Architecture` that no other cell has
@@ -51,8 +51,7 @@ class Architecture:
         for name, value in vars(self).items():
             if is_whole(value):  # perhaps NumPy's
                 object.__setattr__(self, name, int(value))  # the dataclass is frozen
-        if self.cell not in get_args(Cell):
-            raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
+        check_choice("model.cell", self.cell, get_args(Cell))
         for name in () if self.cell == "transformer" else _OF_TRANSFORMERS:
             if getattr(self, name) != getattr(type(self), name):
                 raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, checked_whole
+from ..errors import InputError, check_choice, checked_whole
 from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
 from .interface import Reading, TextModel
@@ -43,14 +43,13 @@ class Engine:
         threads: int = 1,
         path: str | None = None,
     ):
-        _check_precision(precision)
+        check_choice("precision", precision, get_args(Precision))
         self._stored = stored
         self.folder, self.architecture = stored.folder, stored.architecture
         self.provenance = stored.provenance
         self.tokenizer, self.profile = stored.tokenizer, stored.profile
         self.precision, self.path = precision, choose_path(path)
-        spellings = stored.tokenizer.spellings
-        self._token_bytes = np.array(list(map(len, spellings)), np.int32)
+        self._token_bytes = np.array(list(map(len, stored.tokenizer.spellings)), np.int32)
         self.threads = checked_whole("threads", threads, 1, _MOST_THREADS)
         self._runs: CompiledModel | NumpyModel
         if self.path == NUMPY:
@@ -159,7 +158,8 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        costs, excess = list[np.ndarray](), None if request.excess is None else request.excess[rows]
+        costs = list[np.ndarray]()
+        excess = None if request.excess is None else request.excess[rows]
         if request.nats is not None:
             costs = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
         if familiarity is not None and excess is None:
@@ -228,12 +228,6 @@ class Engine:
         return State(*(np.ascontiguousarray(part, np.float32) for part in state))
 
 
-def _check_precision(precision: object) -> None:
-    if precision not in get_args(Precision):
-        known = ", ".join(get_args(Precision))
-        raise InputError(f"precision is {precision!r}; known: {known}")
-
-
 def as_model(
     model: str | Path | TextModel, precision: Precision | None = None, threads: int | None = None
 ) -> TextModel:
@@ -248,7 +242,7 @@ def as_model(
     if not hasattr(model, "next_token"):
         raise InputError(f"model is {reprlib.repr(model)}; it must be a name or a path, or a model")
     if precision not in (None, model.precision):
-        _check_precision(precision)
+        check_choice("precision", precision, get_args(Precision))
         raise InputError(
             f"precision {precision}: the model that is given has {model.precision}; load it again"
         )
