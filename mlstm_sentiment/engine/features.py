@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -119,9 +119,9 @@ def _new_array(path: Path, shape: tuple[int, int]) -> np.memmap:
     return array
 
 
-def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
+def mapped(path: Path, shape: tuple[int, int]) -> np.memmap:
     """Map features without reading them; InputError if the file holds anything else."""
-    array = map_array(path, mode, REMEDY)
+    array = map_array(path, "r", REMEDY)
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(
             f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"
