@@ -203,10 +203,12 @@ def check_bounds(config: Any, section: str = "") -> None:
         bounds = [part for part in parts if isinstance(part, Bound)]
         name = section + (item.name.replace("_", "-") if section == "--" else item.name)
         takes_several = any(part is tuple or get_origin(part) is tuple for part in parts)
+        types = {part for part in parts if isinstance(part, type) and get_origin(part) is None}
+        others = tuple(types - {int, float})  # such as Path or NoneType
         for number in value if takes_several and isinstance(value, tuple) else (value,):
             if isinstance(number, float) and not math.isfinite(number):
                 raise InputError(f"{name} is {value}; it must be finite")
-            if bounds and not isinstance(number, _other_types(parts)):
+            if bounds and not isinstance(number, others):
                 _check(name, value, number, bounds, whole=int in parts)
     pair = [name for name in getattr(config, "EXCLUSIVE", ()) if getattr(config, name) is not None]
     if len(pair) > 1:
@@ -223,12 +225,6 @@ def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bo
         raise InputError(f"{name} is {value}; it must be {allowed}")
     if isinstance(number, int) and number.bit_length() > _MOST_BITS:
         raise InputError(f"{name} is too large a number; it must be below 2^{_MOST_BITS}")
-
-
-def _other_types(parts: list[Any]) -> tuple[type, ...]:
-    """Return the types other than numbers that a setting may have, such as Path or NoneType."""
-    types = (part for part in parts if isinstance(part, type) and get_origin(part) is None)
-    return tuple(part for part in types if part not in (int, float))
 
 
 def _parts_of(hint: Any) -> Iterator[Any]:

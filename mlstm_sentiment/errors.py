@@ -2,7 +2,7 @@
 
 import os
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from importlib import import_module
 from numbers import Integral
@@ -102,6 +102,12 @@ def checked_flag(name: str, value: Any) -> bool:
     if type(value).__name__ not in ("bool", "bool_"):
         raise InputError(f"{name} is {reprlib.repr(value)}; True or False")
     return bool(value)
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Raise InputError, which lists the choices, unless the value is one of them."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}; known: {', '.join(choices)}")
 
 
 def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:

@@ -49,7 +49,7 @@ class FeatureCache:
                 if not path.is_file():
                     with ProgressBar(name, wanted.tokens) as progress:
                         write_features(path, wanted.shape, [wanted], progress.advance)
-        features = np.array(mapped(path, "r", wanted.shape))
+        features = np.array(mapped(path, wanted.shape))
         if not all(np.isfinite(row).all() for row in features):
             raise InputError(f"{path}: holds NaN or infinity; {REMEDY}")
         return features

@@ -32,7 +32,7 @@ from experiments.results import write_result
 from mlstm_sentiment import SentimentClassifier
 from mlstm_sentiment.errors import InputError
 from mlstm_sentiment.files.shipped import ALIASES
-from mlstm_sentiment.head.answers import three_answers
+from mlstm_sentiment.head.answers import probability_of_each
 from mlstm_sentiment.head.ngrams import buckets_of
 from transfer.regression import accuracy_interval
 
@@ -143,7 +143,7 @@ def method_of(name: str, texts: Path) -> Method:
     def answer(texts: Sequence[str]) -> np.ndarray:
         output = head.answer(*classifier.read(texts))
         assert output.neutral is not None
-        return three_answers(output.probabilities, output.neutral, head.threshold)
+        return probability_of_each(head, output)
 
     return answer
 

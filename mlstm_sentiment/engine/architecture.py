@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from ..bounds import SAVED, Bound, check_bounds
-from ..errors import InputError, is_whole
+from ..errors import InputError, check_choice, is_whole
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
-# Fields of `Architecture` that only the weights of one cell depend on.
-_WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
+_OF_TRANSFORMERS = ("context", "heads")  # fields of `Architecture` that no other cell has
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
@@ -52,9 +51,13 @@ class Architecture:
         for name, value in vars(self).items():
             if is_whole(value):  # perhaps NumPy's
                 object.__setattr__(self, name, int(value))  # the dataclass is frozen
-        if self.cell not in get_args(Cell):
-            raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
-        self._check_fields_of_other_cells()
+        check_choice("model.cell", self.cell, get_args(Cell))
+        for name in () if self.cell == "transformer" else _OF_TRANSFORMERS:
+            if getattr(self, name) != getattr(type(self), name):
+                raise InputError(
+                    f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does "
+                    "not have; leave it out, or set model.cell transformer"
+                )
         if self.cell == "transformer" and self.hidden_size % (2 * self.heads):
             # Heads divide H, and rotary positions rotate pairs of units.
             raise InputError(
@@ -63,16 +66,6 @@ class Architecture:
             )
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
-
-    def _check_fields_of_other_cells(self) -> None:
-        mine = _WEIGHT_FIELDS.get(self.cell, frozenset())
-        for cell, names in _WEIGHT_FIELDS.items():
-            for name in sorted(names - mine):
-                if getattr(self, name) != getattr(type(self), name):
-                    raise InputError(
-                        f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does "
-                        f"not have; leave it out, or set model.cell {cell}"
-                    )
 
     @property
     def resolved_vocabulary_size(self) -> int:
@@ -137,4 +130,4 @@ class Architecture:
 
 def _architecture_fields(cell: object) -> set[str]:
     names = {item.name for item in fields(Architecture)}
-    return names.difference(*_WEIGHT_FIELDS.values()) | _WEIGHT_FIELDS.get(str(cell), frozenset())
+    return names if cell == "transformer" else names.difference(_OF_TRANSFORMERS)

@@ -17,6 +17,8 @@ from .stored import StoredMatrix, StoredModel
 LANES = 128  # texts processed at the same time: so many share each load of the weights
 SECONDS_BETWEEN_LOOKS = 0.05  # at the keyboard and the progress
 _POOLED = ("last", "mean", "highest", "lowest")  # a job's names of POOLINGS
+# Arrays of a request that a job has by the same names.
+_ARRAYS = ("tokens", "offsets", "order", "unit_states", "nats", "excess", "token_bytes")
 _FREE = math.nan  # a unit's value that is not held
 
 
@@ -96,14 +98,13 @@ class CompiledModel:
                 raise MemoryError("no memory for the decoder's weights")
 
     def _job(self, request: Request, following: Any, stop: Any, done: Any, lanes: int) -> Any:
-        pooled = request.pooled
-        chosen = np.array(request.layers, np.int64)
-        units = np.array(request.units, np.int64)
+        chosen, units = (np.array(each, np.int64) for each in (request.layers, request.units))
+        arrays: dict[str, np.ndarray | None] = {name: getattr(request, name) for name in _ARRAYS}
+        arrays |= zip(_POOLED, map(request.pooled.get, POOLINGS), strict=True)
+        arrays |= zip(("first_h", "first_c"), request.initial or (None, None), strict=True)
+        arrays |= zip(("final_h", "final_c"), request.final or (None, None), strict=True)
         job = library.Job(
             texts=request.texts,
-            tokens=_address(request.tokens),
-            offsets=_address(request.offsets),
-            order=_address(request.order),
             next=ctypes.pointer(following),
             stop=ctypes.pointer(stop),
             done=ctypes.pointer(done),
@@ -114,19 +115,12 @@ class CompiledModel:
             choices=len(chosen),
             units=_address(units),
             unit_count=len(units),
-            unit_states=_address(request.unit_states),
-            nats=_address(request.nats),
             clamp_layer=-1,
-            **dict(zip(_POOLED, map(_address, map(pooled.get, POOLINGS)), strict=True)),
+            **{name: _address(array) for name, array in arrays.items()},
         )
         job.kept = (chosen, units)  # the job holds their addresses
         if request.familiarity is not None:
-            job.excess, job.token_bytes = _address(request.excess), _address(request.token_bytes)
             job.bits_per_byte, job.allowed_bits, job.margin = astuple(request.familiarity)
-        if request.initial is not None:
-            job.first_h, job.first_c = map(_address, request.initial)
-        if request.final is not None:
-            job.final_h, job.final_c = map(_address, request.final)
         if (clamp := request.clamp) is not None:
             job.clamp_layer, job.clamp_unit = clamp.layer, clamp.unit
             job.clamp_cell = _FREE if clamp.cell is None else clamp.cell

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, checked_whole
+from ..errors import InputError, check_choice, checked_whole
 from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
 from .interface import Reading, TextModel
@@ -43,14 +43,13 @@ class Engine:
         threads: int = 1,
         path: str | None = None,
     ):
-        _check_precision(precision)
+        check_choice("precision", precision, get_args(Precision))
         self._stored = stored
         self.folder, self.architecture = stored.folder, stored.architecture
         self.provenance = stored.provenance
         self.tokenizer, self.profile = stored.tokenizer, stored.profile
         self.precision, self.path = precision, choose_path(path)
-        spellings = stored.tokenizer.spellings
-        self._token_bytes = np.array(list(map(len, spellings)), np.int32)
+        self._token_bytes = np.array(list(map(len, stored.tokenizer.spellings)), np.int32)
         self.threads = checked_whole("threads", threads, 1, _MOST_THREADS)
         self._runs: CompiledModel | NumpyModel
         if self.path == NUMPY:
@@ -159,22 +158,21 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        token_bits = None
-        if bits and request.nats is not None:
-            token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        costs = list[np.ndarray]()
+        excess = None if request.excess is None else request.excess[rows]
+        if request.nats is not None:
+            costs = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        if familiarity is not None and excess is None:
+            excess = excess_of(costs, [self._token_bytes[each] for each in sequences], familiarity)
         states = request.unit_states
         if states is not None:
             states = states.reshape(len(states), len(chosen) * len(request.units))
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
             unit_states=None if states is None else _cut(states, request.offsets, rows),
-            token_bits=token_bits,
-            bits=None
-            if token_bits is None
-            else np.array([part.sum(dtype=np.float64) for part in token_bits]),
-            unfamiliar=None
-            if familiarity is None
-            else self._excess_of(request, familiarity)[rows] > 0,
+            token_bits=costs if bits else None,
+            bits=np.array([part.sum(dtype=np.float64) for part in costs]) if bits else None,
+            unfamiliar=None if excess is None else excess > 0,
             state=None if request.final is None else State(*(a[rows] for a in request.final)),
             **{
                 name: values.reshape(len(values), len(chosen) * H)[rows]
@@ -207,16 +205,6 @@ class Engine:
         """Return the logits of the token after a state of B texts: float32 [B, V]."""
         return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
 
-    def _excess_of(self, request: Request, familiarity: Familiarity) -> np.ndarray:
-        """Return the bits of each text above what a familiar one costs, when it is decided."""
-        if request.excess is not None:
-            return request.excess
-        assert request.nats is not None
-        rows = range(request.texts)
-        bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
-        sizes = _cut(self._token_bytes[request.tokens], request.offsets, rows)
-        return excess_of(bits, sizes, familiarity)
-
     def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):
             return [self.encode(text) for text in checked_texts(texts)]
@@ -240,12 +228,6 @@ class Engine:
         return State(*(np.ascontiguousarray(part, np.float32) for part in state))
 
 
-def _check_precision(precision: object) -> None:
-    if precision not in get_args(Precision):
-        known = ", ".join(get_args(Precision))
-        raise InputError(f"precision is {precision!r}; known: {known}")
-
-
 def as_model(
     model: str | Path | TextModel, precision: Precision | None = None, threads: int | None = None
 ) -> TextModel:
@@ -260,7 +242,7 @@ def as_model(
     if not hasattr(model, "next_token"):
         raise InputError(f"model is {reprlib.repr(model)}; it must be a name or a path, or a model")
     if precision not in (None, model.precision):
-        _check_precision(precision)
+        check_choice("precision", precision, get_args(Precision))
         raise InputError(
             f"precision {precision}: the model that is given has {model.precision}; load it again"
         )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -39,17 +39,18 @@ def read_features(
 def features_in_parts(
     model: TextModel,
     sequences: Sequence[np.ndarray],
-    kind: FeatureKind = FINAL_CELL,
+    kind: FeatureKind,
     advance: Callable[[int], object] | None = None,
-) -> Iterator[np.ndarray]:
-    """Yield the features of some texts at a time, in order: few enough to be in memory together.
+    **options: Any,
+) -> Iterator[tuple[np.ndarray, Reading]]:
+    """Yield what `read_features` returns of some texts at a time, in order; once if there are none.
 
-    advance: called with the number of tokens just processed, for a progress bar.
+    They are few enough for their features to be in memory together.
     """
     step = max(NUMBERS_AT_ONCE // kind.size(model.architecture), 1)
-    for first in range(0, len(sequences), step):
+    for first in range(0, max(len(sequences), 1), step):
         part = sequences[first : first + step]
-        yield read_features(model, part, kind, advance=advance)[0]
+        yield read_features(model, part, kind, advance=advance, **options)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def write_features(
         for part in parts:
             if first + len(part.sequences) > shape[0]:
                 break
-            for values in features_in_parts(part.model, part.sequences, part.kind, advance):
+            for values, _ in features_in_parts(part.model, part.sequences, part.kind, advance):
                 array[first : first + len(values)] = values
                 first += len(values)
         else:
@@ -118,9 +119,9 @@ def _new_array(path: Path, shape: tuple[int, int]) -> np.memmap:
     return array
 
 
-def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.memmap:
+def mapped(path: Path, shape: tuple[int, int]) -> np.memmap:
     """Map features without reading them; InputError if the file holds anything else."""
-    array = map_array(path, mode, REMEDY)
+    array = map_array(path, "r", REMEDY)
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(
             f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"

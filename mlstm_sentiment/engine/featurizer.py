@@ -1,7 +1,7 @@
 """The model as a scikit-learn transformer."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -118,13 +118,7 @@ class SentimentFeaturizer(Parameterized):
         Parameters that `set_params` changed take effect here, and only here, but for
         `show_progress`, which changes no feature.
         """
-        kind = FeatureKind(
-            state=self.state,
-            pooling=self.pooling,
-            layers=self.layers,
-            tanh=self.tanh,
-            units=self.units,
-        )
+        kind = FeatureKind(**{item.name: getattr(self, item.name) for item in fields(FeatureKind)})
         loaded = as_model(self.model, self.precision, self.threads)
         kind.size(loaded.architecture)  # refuses layers and units that the model does not have
         self.loaded_, self.kind_ = loaded, kind
@@ -142,7 +136,7 @@ class SentimentFeaturizer(Parameterized):
         features = np.empty((len(sequences), self.kind_.size(loaded.architecture)), np.float32)
         size, first = sum(map(len, sequences)), 0
         with ProgressBar("featurize", size, shown=self.show_progress) as progress:
-            for part in features_in_parts(loaded, sequences, self.kind_, progress.advance):
+            for part, _ in features_in_parts(loaded, sequences, self.kind_, progress.advance):
                 features[first : first + len(part)] = part
                 first += len(part)
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "pandas":

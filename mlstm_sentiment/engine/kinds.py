@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from ..errors import InputError, checked_flag, is_whole
+from ..errors import InputError, check_choice, checked_flag, is_whole
 from .architecture import Architecture
 
 Pooling = Literal["last", "mean", "max", "min"]
@@ -29,8 +29,7 @@ class FeatureKind:
     units: Sequence[int] | None = None  # of each layer, from 0, in this order; None: all
 
     def __post_init__(self) -> None:
-        if self.state not in get_args(StateName):
-            raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
+        check_choice("state", self.state, get_args(StateName))
         checked_flag("tanh", self.tanh)
         if not isinstance(self.pooling, Collection):
             raise InputError(f"pooling is {self.pooling!r}; it must be a name or a list of names")
@@ -103,8 +102,7 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
 
     Raises InputError for an unknown name.
     """
-    if name not in _PRESETS:
-        raise InputError(f"preset is {name!r}; known: {', '.join(_PRESETS)}")
+    check_choice("preset", name, _PRESETS)
     return {
         **_PRESETS[name],
         **{key: value for key, value in overrides.items() if value is not None},
@@ -114,8 +112,7 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
 def check_poolings(poolings: Sequence[str]) -> None:
     """Raise InputError unless these are known poolings, each once, and at least one."""
     for pooling in poolings:
-        if pooling not in POOLINGS:
-            raise InputError(f"pooling is {pooling!r}; known: {', '.join(POOLINGS)}")
+        check_choice("pooling", pooling, POOLINGS)
     if not poolings or len(set(poolings)) != len(poolings):
         raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
 
@@ -157,8 +154,7 @@ def checked_request(
     picked = None if units is None else checked_indices("unit", units, H)
     if unknown := set(pooling) - set(POOLINGS):
         raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
-    if state not in get_args(StateName):
-        raise InputError(f"state is {state!r}; known: {', '.join(get_args(StateName))}")
+    check_choice("state", state, get_args(StateName))
     return chosen, picked
 
 

@@ -10,7 +10,6 @@ from .request import Request
 from .stored import StoredMatrix, StoredModel
 
 _LANES = 256
-_GATES = ("mx", "x", "mh", "h")
 # How the states after all tokens become one; the mean is computed in float64.
 _POOLS: dict[str, Callable[..., np.ndarray]] = {
     "last": lambda before, now: now,
@@ -25,7 +24,7 @@ class NumpyModel:
     def __init__(self, stored: StoredModel):
         self._embedding = stored.embedding.floats()
         self._layers = [
-            ({name: _normed(layer.matrices[name]).T for name in _GATES}, layer.b)
+            ({name: _normed(matrix).T for name, matrix in layer.matrices.items()}, layer.b)
             for layer in stored.layers
         ]
         self._decoder, self._decoder_bias = stored.decoder.floats().T, stored.decoder_bias

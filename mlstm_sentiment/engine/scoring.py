@@ -45,8 +45,15 @@ def score_split(
     """
     if lanes is not None and lanes < 1:
         raise InputError(f"--lanes is {lanes}; it must be at least 1")
-    costs, pieces = _split_costs(model, split, lanes, reset, advance)
-    per_review = _sums_between(costs.astype(np.float64), split.offsets)
+    starts, firsts, ends = _pieces(split, lanes, reset)
+    sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
+    # The text before a strip is processed, too: scaled to the split.
+    scale = len(split.tokens) / max(sum(map(len, sequences)), 1)
+    reading = model.read(sequences, (), bits=True, advance=lambda tokens: advance(scale * tokens))
+    assert reading.token_bits is not None
+    skipped = firsts - starts
+    scored = [bits[skip:] for bits, skip in zip(reading.token_bits, skipped, strict=True)]
+    per_review = _sums_between(np.concatenate([np.empty(0), *scored]), split.offsets)
     lengths = split.tokenizer.byte_lengths(split.tokens)
     per_review_bytes = _sums_between(lengths.astype(np.int64), split.offsets)
     characters = int(per_review_bytes.sum())
@@ -57,27 +64,7 @@ def score_split(
     if len(per_review) > 1:
         residuals = per_review - ratio * per_review_bytes
         error = float(np.sqrt(len(per_review) * residuals.var(ddof=1)) / characters)
-    return _Evaluation(ratio, characters, error, pieces)
-
-
-def _split_costs(
-    model: TextModel,
-    split: Split,
-    lanes: int | None,
-    reset: _Reset,
-    advance: Callable[[float], object],
-) -> tuple[np.ndarray, int]:
-    """Return the bits of every token of a split, float32 [n], and how many zero states it took."""
-    starts, firsts, ends = _pieces(split, lanes, reset)
-    sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
-    # The text before a strip is processed, too: scaled to the split.
-    scale = len(split.tokens) / max(sum(map(len, sequences)), 1)
-    reading = model.read(sequences, (), bits=True, advance=lambda tokens: advance(scale * tokens))
-    costs = reading.token_bits
-    assert costs is not None
-    skipped = firsts - starts
-    scored = [cost[skip:] for cost, skip in zip(costs, skipped, strict=True)]
-    return np.concatenate([np.empty(0, np.float32), *scored]), int((skipped == 0).sum())
+    return _Evaluation(ratio, characters, error, int((skipped == 0).sum()))
 
 
 def _pieces(

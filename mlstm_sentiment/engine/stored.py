@@ -32,7 +32,6 @@ from .architecture import Architecture
 FORMAT_VERSION = 5
 CELL = "mlstm"  # that the engine runs
 _BLOCK = 512  # rows
-_MATRICES = ("mx", "x", "mh", "h")
 _GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
 
 
@@ -186,17 +185,17 @@ def read_weights(opened: ModelFolder) -> StoredModel:
     weights = opened.weights(_shapes(architecture))
     layers = [
         _StoredLayer(
-            {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
-            weights.vector(f"layers.{index}.b"),
+            {name: weights.matrix(f"layers.{index}.w_{name}") for name in _GATES},
+            weights.arrays[f"layers.{index}.b"],
         )
         for index in range(architecture.layers)
     ]
     return StoredModel(
         **vars(opened),
-        embedding=weights.matrix("embedding.", "weight"),
+        embedding=weights.matrix("embedding.weight"),
         layers=tuple(layers),
-        decoder=weights.matrix("decoder.", "weight"),
-        decoder_bias=weights.vector("decoder.bias"),
+        decoder=weights.matrix("decoder.weight"),
+        decoder_bias=weights.arrays["decoder.bias"],
     )
 
 
@@ -209,11 +208,10 @@ def _shapes(architecture: Architecture) -> dict[str, Shape]:
     }
     for index in range(architecture.layers):
         prefix, size = f"layers.{index}.", architecture.input_size(index)
-        for name in _MATRICES:
-            rows = _GATES[name] * H
-            shapes[f"{prefix}w_{name}"] = (rows, H if name in ("mh", "h") else size)
+        for name, gates in _GATES.items():
+            shapes[f"{prefix}w_{name}"] = (gates * H, H if name in ("mh", "h") else size)
             if architecture.weight_norm:
-                shapes[f"{prefix}g_{name}"] = (rows,)
+                shapes[f"{prefix}g_{name}"] = (gates * H,)
         shapes[f"{prefix}b"] = (4 * H,)
     return shapes
 
@@ -229,24 +227,20 @@ class _StoredWeights:
         if bits is not None:
             expected = quantized_shapes(shapes, bits)
             self._bits = {name: bits.of(name) for name in shapes if is_quantized(shapes[name])}
-        self._arrays = read_floats(path, expected, integers=self._bits)
+        self.arrays = read_floats(path, expected, integers=self._bits)
         with np.errstate(over="ignore"):
             largest = {
-                name: self._arrays[name + SCALE] * np.float32(1 << (each - 1))
+                name: self.arrays[name + SCALE] * np.float32(1 << (each - 1))
                 for name, each in self._bits.items()
             }
             check_finite(path, largest)
 
     def floats(self, name: str) -> np.ndarray:
         is_matrix = is_quantized(self._shapes[name])
-        return self.matrix(name, "").floats() if is_matrix else self._arrays[name]
+        return self.matrix(name).floats() if is_matrix else self.arrays[name]
 
-    def vector(self, name: str) -> np.ndarray:
-        return self._arrays[name]
-
-    def matrix(self, prefix: str, key: str) -> StoredMatrix:
-        name, gain = prefix + key, prefix + key.replace("w_", "g_")
-        gains = self._arrays[gain] if gain != name and gain in self._shapes else None
-        data, columns = self._arrays[name], self._shapes[name][1]
+    def matrix(self, name: str) -> StoredMatrix:
+        gain = self.arrays.get(name.replace(".w_", ".g_")) if ".w_" in name else None
+        scale, columns = self.arrays.get(name + SCALE), self._shapes[name][1]
         bits = self._bits.get(name, 32)  # 32: of floats
-        return StoredMatrix(data, self._arrays.get(name + SCALE), gains, columns, bits)
+        return StoredMatrix(self.arrays[name], scale, gain, columns, bits)

@@ -78,24 +78,6 @@ def unknown_answer(place: str, label: str, names: Sequence[str], hint: str = "")
     return InputError(f"{place}: label is {label!r}; the answers are {', '.join(names)}{end}")
 
 
-def three_answers(
-    positive: "np.ndarray", neutral: "np.ndarray", threshold: float = EVEN
-) -> "np.ndarray":
-    """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
-
-    positive: [N], if the text takes a side; neutral: [N], that it takes none. Another threshold
-    than one half moves the log-odds of the two sides, so that it becomes their even split.
-    """
-    import numpy as np
-
-    from .steps import LogOdds
-
-    sides, odds = positive, LogOdds().map
-    if threshold != EVEN:
-        sides = 1 / (1 + np.exp(odds(np.array(threshold)) - odds(positive)))
-    return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
-
-
 def named_answers(head: "Head", *, sides: bool = False) -> tuple[str, ...]:
     """Return the names of the answers of a head that never abstains: neutral stands in between."""
     if not head.has_neutral or sides:
@@ -104,14 +86,22 @@ def named_answers(head: "Head", *, sides: bool = False) -> tuple[str, ...]:
 
 
 def probability_of_each(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np.ndarray":
-    """Return the probability of each answer of `named_answers`, float64 [N, answers]."""
+    """Return the probability of each answer of `named_answers`, float64 [N, answers].
+
+    Another threshold than one half moves the log-odds of positive and negative beside neutral, so
+    that it becomes their even split.
+    """
     import numpy as np
 
-    if output.neutral is not None and not sides:
-        return three_answers(output.probabilities, output.neutral, head.threshold)
-    if not head.is_binary:
-        return output.probabilities
-    return np.column_stack([1 - output.probabilities, output.probabilities])
+    from .steps import LogOdds
+
+    positive, odds = output.probabilities, LogOdds().map
+    if output.neutral is None or sides:
+        return np.column_stack([1 - positive, positive]) if head.is_binary else positive
+    if head.threshold != EVEN:
+        positive = 1 / (1 + np.exp(odds(np.array(head.threshold)) - odds(positive)))
+    takes_side = 1 - output.neutral
+    return np.column_stack([(1 - positive) * takes_side, output.neutral, positive * takes_side])
 
 
 def likeliest(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np.ndarray":
@@ -190,23 +180,19 @@ def words_of(fitted: "Head", predicted: Predictions, *, sides: bool = False) -> 
 
     sides: whether to name the likelier of two sides, whatever else holds.
     """
-    return [_word(fitted, predicted, row, sides) for row in range(len(predicted.choices))]
-
-
-def _word(fitted: "Head", predicted: Predictions, row: int, sides: bool) -> str:
-    choice, is_neutral = predicted.choices[row], predicted.is_neutral
-    if fitted.several_labels:
-        side = ", ".join(_labels(fitted, choice)) or NO_LABEL
-    else:
-        side = fitted.classes[choice]
-    if sides:
-        return side
-    return word_of(
-        side,
-        is_neutral=is_neutral is not None and bool(is_neutral[row]),
-        unsure=predicted.unsure is not None and bool(predicted.unsure[row]),
-        unfamiliar=predicted.unfamiliar[row],
-    )
+    words, is_neutral, unsure = [], predicted.is_neutral, predicted.unsure
+    for row, choice in enumerate(predicted.choices):
+        if fitted.several_labels:
+            side = ", ".join(_labels(fitted, choice)) or NO_LABEL
+        else:
+            side = fitted.classes[choice]
+        marks = {
+            "is_neutral": is_neutral is not None and bool(is_neutral[row]),
+            "unsure": unsure is not None and bool(unsure[row]),
+            "unfamiliar": predicted.unfamiliar[row],
+        }
+        words.append(side if sides else word_of(side, **marks))
+    return words
 
 
 def _labels(fitted: "Head", chosen: "np.ndarray") -> list[str]:

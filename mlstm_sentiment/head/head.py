@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ..bounds import NonNegativeInt
+from ..engine.interface import TextModel
 from ..engine.kinds import FeatureKind, Pooling, StateName
 from ..engine.request import Familiarity
 from ..errors import InputError
@@ -34,7 +35,7 @@ def _agree(head: "Head", predict_proba: Callable[[np.ndarray], Any]) -> bool:
     return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
 
 
-def _kind_of(features: Any) -> tuple[FeatureKind, str]:
+def _kind_of(features: Any) -> tuple[FeatureKind, TextModel | None]:
     loaded = getattr(features, "loaded_", None)
     kind = FeatureKind() if features is None else getattr(features, "kind_", features)
     if not hasattr(kind, "poolings"):
@@ -48,16 +49,7 @@ def _kind_of(features: Any) -> tuple[FeatureKind, str]:
         raise InputError(
             f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
         )
-    return kind, "" if loaded is None else loaded.digest()
-
-
-def _check_size(size: int, features: Any) -> None:
-    loaded = getattr(features, "loaded_", None)
-    if loaded is not None and size != (given := features.kind_.size(loaded.architecture)):
-        raise InputError(
-            f"the model was fitted on {size} features, but the featurizer returns {given}; give "
-            "the featurizer that it was fitted with"
-        )
+    return kind, loaded
 
 
 def _standardized(scaler: Any) -> Step:
@@ -177,12 +169,18 @@ class Head:
         whole = estimator
         if len(parts) > 1 and hasattr(parts[0], "loaded_"):  # the featurizer is in the pipeline
             features, parts, whole = parts[0], parts[1:], estimator[1:]
-        kind, digest = _kind_of(features)
+        kind, loaded = _kind_of(features)
         *scalers, last = parts
         steps = [_standardized(scaler) for scaler in scalers if scaler != "passthrough"]
         affine = _affine(last)
-        _check_size(affine.weight.shape[1], features)
+        size = affine.weight.shape[1]
+        if loaded is not None and size != (given := kind.size(loaded.architecture)):
+            raise InputError(
+                f"the model was fitted on {size} features, but the featurizer returns {given}; "
+                "give the featurizer that it was fitted with"
+            )
         several = bool(getattr(last, "multilabel_", False))
+        model_digest = model_digest or ("" if loaded is None else loaded.digest())
         links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
         own = tuple(map(_name_of, last.classes_))
         names = own if classes is None else tuple(map(str, classes))
@@ -197,7 +195,7 @@ class Head:
             head = cls(
                 classes=names,
                 steps=(*steps, affine, link),
-                model_digest=model_digest or digest,
+                model_digest=model_digest,
                 state=kind.state,
                 pooling=kind.poolings,
                 several_labels=several,
@@ -348,15 +346,6 @@ def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
         batch = step.apply(batch)
     up, down = np.split(batch.values, 2)
     return np.asarray((up - down).T / (2 * _SLOPE_STEP))
-
-
-def checked_head(value: object) -> Head:
-    if not isinstance(value, Head):
-        raise InputError(
-            f"classifier is of type {type(value).__name__}; give the folder of one, or a Head, "
-            "such as the `fitted` of another SentimentClassifier"
-        )
-    return value
 
 
 def checked_threshold(value: Any, name: str = "threshold") -> float:

@@ -132,12 +132,14 @@ def read_description(path: Path) -> dict[str, Any]:
     return description
 
 
-def load_head(folder: Path, hidden_size: int) -> Head:
-    """Read a head for a model of `hidden_size` units; InputError if it cannot be read."""
-    return _described_head(folder, read_description(folder / CONFIG_FILE), hidden_size)
+def load_head(folder: Path, hidden_size: int, loaded: TextModel | None = None) -> Head:
+    """Read a head for a model of `hidden_size` units; InputError if it cannot be read.
 
-
-def _described_head(folder: Path, content: dict[str, Any], hidden_size: int) -> Head:
+    loaded: the model, if the head must have been fitted on it.
+    """
+    content = read_description(folder / CONFIG_FILE)
+    if loaded is not None:
+        check_model(loaded, content.get("model_digest"), folder)
     place = f"{folder / CONFIG_FILE}: not a description of a head"
     try:
         described = fill(_HeadDescription, content, place)
@@ -242,9 +244,7 @@ def load_classifier(loaded: TextModel, path: str | Path | None = None) -> Head |
     folder = find_classifier(loaded, path)
     if folder is None:
         return None
-    content = read_description(folder / CONFIG_FILE)
-    check_model(loaded, content.get("model_digest"), folder)
-    return _described_head(folder, content, loaded.architecture.hidden_size)
+    return load_head(folder, loaded.architecture.hidden_size, loaded)
 
 
 def needed_classifier(

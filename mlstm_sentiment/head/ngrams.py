@@ -7,11 +7,11 @@ hashed to a bucket; no vocabulary is stored (Weinberger et al. 2009, arXiv 0902.
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
 from zlib import crc32
 
 import numpy as np
 
-_LONGEST = 2  # words of an n-gram
 _LETTERS = (2, 3)  # in a run of letters
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
@@ -22,9 +22,7 @@ _NgramsOf = Callable[[Sequence[str]], Iterator[str]]  # the n-grams of a text's 
 
 
 def _words_and_pairs(words: Sequence[str]) -> Iterator[str]:
-    for length in range(1, _LONGEST + 1):
-        for first in range(len(words) - length + 1):
-            yield " ".join(words[first : first + length])
+    return chain(words, map(" ".join, pairwise(words)))
 
 
 def runs_of_letters(words: Sequence[str]) -> Iterator[str]:

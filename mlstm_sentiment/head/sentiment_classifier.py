@@ -4,14 +4,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine import features
 from ..engine.engine import Precision, as_model
+from ..engine.features import features_in_parts
 from ..engine.featurizer import Parameterized
 from ..engine.interface import Reading, TextModel
 from ..errors import InputError, checked_flag
@@ -33,7 +34,7 @@ from .answers import (
     probability_of_each,
     results_of_no_answer,
 )
-from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
+from .head import Head, HeadOutput, checked_between, checked_threshold
 from .head_files import check_model, needed_classifier
 from .learning import Corrections, LearnedHead, learn
 
@@ -141,10 +142,13 @@ class SentimentClassifier(Parameterized):
     def _fitted(self, loaded: TextModel) -> Head:
         if self.classifier is None or isinstance(self.classifier, str | Path):
             fitted = needed_classifier(loaded, self.classifier)
-        else:
-            fitted = checked_head(self.classifier)
-            if fitted.model_digest:  # one that was never saved may have none
-                check_model(loaded, fitted.model_digest, "classifier")
+        elif not isinstance(fitted := self.classifier, Head):
+            raise InputError(
+                f"classifier is of type {type(fitted).__name__}; give the folder of one, or a "
+                "Head, such as the `fitted` of another SentimentClassifier"
+            )
+        elif fitted.model_digest:  # one that was never saved may have none
+            check_model(loaded, fitted.model_digest, "classifier")
         options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
         for name, value in options.items():
             if value is not None and not fitted.is_binary:
@@ -350,6 +354,9 @@ class SentimentClassifier(Parameterized):
         bits = None
         if reading.bits is not None:
             bits = np.where(characters > 0, reading.bits / characters.clip(min=1), np.nan)
+        positive, unsure, (low, high) = answer.probabilities, None, self.unsure_
+        if self.fitted.is_binary:
+            unsure = (low <= positive) & (positive <= high)
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
             probabilities=probability_of_each(self.fitted, answer, sides=True),
@@ -357,7 +364,7 @@ class SentimentClassifier(Parameterized):
             neuron=features[:, self.fitted.neuron_column].copy(),
             stars=answer.stars,
             bits_per_character=bits,
-            unsure=self._unsure(answer.probabilities),
+            unsure=unsure,
             unfamiliar=self._unfamiliar(reading, characters, answer.foreign),
             neutral=answer.neutral,
             is_neutral=None if answer.neutral is None else likeliest(self.fitted, answer) == 1,
@@ -372,12 +379,6 @@ class SentimentClassifier(Parameterized):
 
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
         return [text.decode() for text in encoded] if self.fitted.uses_words else None
-
-    def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
-        if not self.fitted.is_binary:
-            return None
-        low, high = self.unsure_
-        return (low <= probabilities) & (probabilities <= high)
 
     def _unfamiliar(
         self, reading: Reading, characters: np.ndarray, foreign: np.ndarray | None
@@ -399,14 +400,10 @@ class SentimentClassifier(Parameterized):
         """Yield some encoded texts at a time, with their features and what else was asked for."""
         if not isinstance(texts, _EncodedTexts):
             texts = self.encode(checked_texts(texts))
-        loaded, kind = self.loaded, self.fitted.kind
-        step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
+        encoded, of = iter(texts.encoded), (self.loaded, texts.tokens, self.fitted.kind)
         with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
-            options["advance"] = advance or progress.advance
-            for first in range(0, max(len(texts.tokens), 1), step):
-                part = texts.tokens[first : first + step]
-                values, reading = features.read_features(loaded, part, kind, **options)
-                yield texts.encoded[first : first + step], values, reading
+            for each in features_in_parts(*of, advance or progress.advance, **options):
+                yield list(islice(encoded, len(each[0]))), *each
 
     def __repr__(self) -> str:
         if not hasattr(self, "fitted_"):

@@ -189,8 +189,9 @@ class Ngrams(Step, name="ngrams"):
     def apply(self, batch: Batch) -> Batch:
         if len(self.positive) != batch.values.shape[1]:
             raise ValueError(f"{len(self.positive)} classes")
-        tilts = self.log_odds(_texts_of(batch))
-        return replace(batch, values=_tilted(batch.values, tilts, self.positive))
+        odds = self.log_odds(_texts_of(batch)).astype(np.float64)
+        shifted = batch.values * np.exp(np.outer(odds, np.array(self.positive) - 0.5))
+        return replace(batch, values=shifted / shifted.sum(1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,18 +340,6 @@ def _texts_of(batch: Batch) -> Sequence[str]:
     if batch.texts is None:
         raise InputError("the head uses the words of the texts; give the texts, too")
     return batch.texts
-
-
-def _tilted(
-    probabilities: np.ndarray, log_odds: np.ndarray, positive: Sequence[float]
-) -> np.ndarray:
-    """Return probabilities [N, C], shifted towards the positive classes by log-odds [N].
-
-    A class of weight 1 in `positive` gains the full log-odds over one of weight 0.
-    """
-    tilts = np.exp(np.outer(log_odds.astype(np.float64), np.array(positive) - 0.5))
-    shifted = probabilities * tilts
-    return np.asarray(shifted / shifted.sum(1, keepdims=True))
 
 
 def positive_log_odds(

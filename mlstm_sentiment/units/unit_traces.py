@@ -4,8 +4,9 @@ A character has the values after the token that covers its last byte. White spac
 of a subword token has the values before the token: they belong to the previous word.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,20 +171,28 @@ def read_texts(
     sequences = [loaded.encode(text) for text in texts]
     size = sum(map(len, sequences)) * (2 if missing else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
-        where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
+        layer %= architecture.layers
+        where: dict[str, Any] = {"state": state, "layers": [layer], "advance": progress.advance}
         if missing:
             varying = _widest_ranging_units(loaded, sequences, len(traced) + missing, **where)
             traced += [unit for unit in varying if unit not in traced][:missing]
-        values = _traced(loaded, sequences, traced, **where)
-    each = zip(texts, shown, values, strict=True)
-    traces = [
-        _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
-    ]
+        states = loaded.read(sequences, (), units=traced, **where).unit_states
+        assert states is not None
+        for each in states:
+            check_finite(loaded.folder, {"a unit": each})
+    values = map(partial(_values_per_byte, loaded.tokenizer), sequences, states)
+    traces = [_unit_trace(profile, *each) for each in zip(texts, shown, values, strict=True)]
     numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
     if architecture.cell in _ONE_STATE:
         state = "hidden"
-    where_from = (state, layer % architecture.layers, _origin(loaded))
-    return UnitTraces(traces, numbers, *where_from)
+    origin = {  # without a path of this machine
+        "name": model_name(loaded.folder),
+        "digest": loaded.digest(),
+        "architecture": architecture.architecture(),
+        "text_profile": profile.name,
+        "provenance": dict(loaded.provenance),
+    }
+    return UnitTraces(traces, numbers, state, layer, origin)
 
 
 def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
@@ -197,22 +206,6 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
         raise InputError("no units to trace; name one")
     ranked = [unit for unit in dict.fromkeys(ranking) if unit not in first][:top]
     return first + ranked, top - len(ranked)
-
-
-def _traced(
-    loaded: TextModel,
-    sequences: Sequence[np.ndarray],
-    units: Sequence[int],
-    layer: int,
-    **options: Any,
-) -> list[np.ndarray]:
-    layers = [layer % loaded.architecture.layers]
-    values = loaded.read(sequences, (), units=units, layers=layers, **options).unit_states
-    assert values is not None
-    for each in values:
-        check_finite(loaded.folder, {"a unit": each})
-    pairs = zip(sequences, values, strict=True)
-    return [_values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:
@@ -240,35 +233,17 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
     return original if aligned else read
 
 
-def _origin(loaded: TextModel) -> dict[str, Any]:
-    """Describe the model that read the texts, without a path of this machine."""
-    return {
-        "name": model_name(loaded.folder),
-        "digest": loaded.digest(),
-        "architecture": loaded.architecture.architecture(),
-        "text_profile": loaded.profile.name,
-        "provenance": dict(loaded.provenance),
-    }
-
-
 def _poles_of(classifier: Head) -> tuple[str, str]:
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     return (f"label {first}" if classifier.is_binary else "other labels", last)
 
 
 def _widest_ranging_units(
-    model: TextModel,
-    sequences: Sequence[np.ndarray],
-    count: int,
-    *,
-    state: StateName,
-    layer: int,
-    advance: Callable[[int], object] | None = None,
+    model: TextModel, sequences: Sequence[np.ndarray], count: int, **where: Any
 ) -> list[int]:
     """Return the `count` units whose largest and smallest value in the texts are furthest apart."""
-    layers = [layer % model.architecture.layers]
     sequences = [tokens for tokens in sequences if len(tokens)]
-    reading = model.read(sequences, ("max", "min"), state=state, layers=layers, advance=advance)
+    reading = model.read(sequences, ("max", "min"), **where)
     highest, lowest = np.split(reading.features(("max", "min")), 2, axis=1)
     widths = highest.max(axis=0) - lowest.min(axis=0)
     return np.argsort(-widths, kind="stable")[:count].tolist()
@@ -347,13 +322,11 @@ def sentiment_traces(
 
 def _verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
     predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
-    answers = [
-        _verdict(fitted, predicted, row, word)
-        for row, word in enumerate(words_of(fitted, predicted))
-    ]
     return [
-        f"classifier: {NO_ANSWER}: {reason}" if (reason := reason_of_no_answer(text)) else words
-        for text, words in zip(texts, answers, strict=True)
+        f"classifier: {NO_ANSWER}: {reason}"
+        if (reason := reason_of_no_answer(texts[row]))
+        else _verdict(fitted, predicted, row, word)
+        for row, word in enumerate(words_of(fitted, predicted))
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mlstm_sentiment.engine.architecture import _WEIGHT_FIELDS
+from mlstm_sentiment.engine.architecture import _OF_TRANSFORMERS
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
@@ -13,7 +13,7 @@ from model.state import State
 
 def config_of(cell: str, **settings: Any) -> ModelConfig:
     """Return the cell's config, without those settings that only other cells have."""
-    others = set().union(*_WEIGHT_FIELDS.values()) - _WEIGHT_FIELDS.get(cell, set())
+    others = () if cell == "transformer" else _OF_TRANSFORMERS
     own = {name: value for name, value in settings.items() if name not in others}
     return ModelConfig(cell=cell, **own)
 

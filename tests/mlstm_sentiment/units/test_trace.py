@@ -19,10 +19,7 @@ def test_the_units_that_range_widest_vary_most(small_model, tmp_path, state):
     states = model.read(sequences, (), state=state, units=range(12)).unit_states
     expected = np.argsort(-np.ptp(np.concatenate(states), axis=0), kind="stable").tolist()
     for count in (12, 3):
-        assert (
-            _widest_ranging_units(model, sequences, count, state=state, layer=-1)
-            == expected[:count]
-        )
+        assert _widest_ranging_units(model, sequences, count, state=state) == expected[:count]
 
 
 def test_a_long_text_has_the_values_of_one_pass():
