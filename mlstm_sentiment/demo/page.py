@@ -96,9 +96,14 @@ def demo_page(
     }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
+    # Both may have bytes of another encoding: the title, and the model's name.
+    title, about = (
+        html.escape(text.encode("utf-8", errors="replace").decode())
+        for text in (title, _about(loaded, classifier, head))
+    )
     content = {
-        "title": html.escape(title),
-        "about": html.escape(_about(loaded, classifier, head)),
+        "title": title,
+        "about": about,
         "style": style,
         "style_digest": content_digest(style),
         "script": script,
@@ -108,9 +113,7 @@ def demo_page(
         "data": script_safe(data),
         "weights": b64encode(weights).decode(),
     }
-    page = fill(_program("page.html"), content)
-    # The title and the model's name may have bytes of another encoding.
-    return page.encode("utf-8", errors="replace").decode()
+    return fill(_program("page.html"), content)
 
 
 def check_computable(loaded: TextModel) -> None:

@@ -47,18 +47,20 @@ def _arriving_lines(descriptor: int) -> Iterator[list[bytes]]:
 
     Raises InputError for a line that is too long.
     """
-    rest = bytearray()  # of a line whose end has not arrived
+    rest, size = list[bytes](), 0  # of a line whose end has not arrived
     while chunk := _read(descriptor):
-        rest += chunk
-        lines: list[bytearray] = []
-        if b"\n" in chunk:
-            *lines, rest = rest.split(b"\n")
-        if max(map(len, [rest, *lines[:1]])) > LONGEST_RECORD:
+        *lines, last = chunk.split(b"\n")
+        if lines:
+            lines[0] = b"".join([*rest, lines[0]])
+            rest, size = [], 0
+        rest.append(last)
+        size += len(last)
+        if max(size, len(lines[0]) if lines else 0) > LONGEST_RECORD:
             raise InputError(f"{PLACE}: a line is {TOO_LONG}")
         if lines:
-            yield [bytes(line) + b"\n" for line in lines]
-    if rest:
-        yield [bytes(rest)]
+            yield [line + b"\n" for line in lines]
+    if size:
+        yield [b"".join(rest)]
 
 
 def _read(descriptor: int) -> bytes:
