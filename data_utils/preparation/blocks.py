@@ -132,13 +132,13 @@ def read_block(block: Block, request: Request) -> Iterator[Reviews]:
             yield _encode_part(chain([first], records), request, block.keys)
         return
     try:
-        reviews = _encode_lines(block, request, block.first_line)
-    except InputError:
-        if block.span is None:
+        yield _encode_lines(block, request, block.first_line)
+        return
+    except InputError as error:
+        if block.span is None or isinstance(error.__cause__, OSError):
             raise
-        # Again, to name the line: before an error, nobody has counted the lines before a span.
-        reviews = _encode_lines(block, request, 1 + _newlines(block))
-    yield reviews
+    # Again, to name the line: before an error, nobody has counted the lines before a span.
+    yield _encode_lines(block, request, 1 + _newlines(block))
 
 
 def _encode_lines(block: Block, request: Request, first: int) -> Reviews:

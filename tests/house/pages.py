@@ -52,11 +52,12 @@ TIME = re.compile(r"\d\s?(?:s|h|ms|seconds?|minutes?|left|chars/s|dollars)\b|sec
 def words_of(line):
     """Return a line without its numbers, signs in parentheses and runs of spaces.
 
-    Nor does it have what another job does not print: the pooling in the name of a unit, and the
-    time that is left.
+    Nor does it have what another job does not print: the pooling in the name of a unit, the time
+    that is left, and what holds a step up on a busy machine.
     """
     line = re.sub(r"\b(last|mean)_unit", "unit", line)
     line = re.sub(r"\s[\d:]+ left$", "", line)
+    line = re.sub(r"  bottleneck: \w+ \d+%", "", line)
     return " ".join(NUMBER.sub("#", re.sub(r"\([+-]\)", "(#)", line)).split())
 
 

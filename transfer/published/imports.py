@@ -74,6 +74,7 @@ def import_openai(folder: Path, gate_order: _GateOrder | Literal["auto"] = "auto
     tensors, order = read_openai(folder), _THEIRS if gate_order == "auto" else gate_order
     check_finite(folder, tensors)
     model = assemble(tensors, order)
+    del tensors  # the model has copies of the gated ones
     bits = _bits_on_plain_english(model)
     findings = [(True, f"gate order {order}"), _check_gains(model), _check_bits(bits)]
     return _imported("openai", folder, model, order, findings, **_measured(bits))
@@ -123,6 +124,7 @@ def import_unirep(path: Path, gate_order: _GateOrder | Literal["auto"] = "auto")
     tensors, order = read_unirep(path), _THEIRS if gate_order == "auto" else gate_order
     check_finite(path, tensors)
     model = assemble(tensors, order)
+    del tensors  # the model has copies of the gated ones
     bits = _bits(model, _PROTEINS, frame=b"\n")
     on = f"{bits:.2f} bits per amino acid on three proteins"
     finding = (True, f"plausible: {on}")
