@@ -158,21 +158,23 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        costs = list[np.ndarray]()
-        excess = None if request.excess is None else request.excess[rows]
+        costs, excess = list[np.ndarray](), request.excess
         if request.nats is not None:
-            costs = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
-        if familiarity is not None and excess is None:
-            excess = excess_of(costs, [self._token_bytes[each] for each in sequences], familiarity)
+            costs = _cut(
+                request.nats / np.float32(_NATS_PER_BIT), request.offsets, range(len(distinct))
+            )
+            if familiarity is not None:
+                sizes = [self._token_bytes[each] for each in distinct]
+                excess = excess_of(costs, sizes, familiarity)
         states = request.unit_states
         if states is not None:
             states = states.reshape(len(states), len(chosen) * len(request.units))
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
             unit_states=None if states is None else _cut(states, request.offsets, rows),
-            token_bits=costs if bits else None,
-            bits=np.array([part.sum(dtype=np.float64) for part in costs]) if bits else None,
-            unfamiliar=None if excess is None else excess > 0,
+            token_bits=[costs[row] for row in rows] if bits else None,
+            bits=np.array([costs[row].sum(dtype=np.float64) for row in rows]) if bits else None,
+            unfamiliar=None if excess is None else excess[rows] > 0,
             state=None if request.final is None else State(*(a[rows] for a in request.final)),
             **{
                 name: values.reshape(len(values), len(chosen) * H)[rows]

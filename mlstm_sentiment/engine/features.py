@@ -98,7 +98,8 @@ def write_features(
         for part in parts:
             if first + len(part.sequences) > shape[0]:
                 break
-            for values, _ in features_in_parts(part.model, part.sequences, part.kind, advance):
+            of = part.model, part.sequences, part.kind
+            for values in (each[0] for each in features_in_parts(*of, advance)):
                 array[first : first + len(values)] = values
                 first += len(values)
         else:

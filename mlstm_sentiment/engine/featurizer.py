@@ -136,7 +136,8 @@ class SentimentFeaturizer(Parameterized):
         features = np.empty((len(sequences), self.kind_.size(loaded.architecture)), np.float32)
         size, first = sum(map(len, sequences)), 0
         with ProgressBar("featurize", size, shown=self.show_progress) as progress:
-            for part, _ in features_in_parts(loaded, sequences, self.kind_, progress.advance):
+            of = loaded, sequences, self.kind_
+            for part in (each[0] for each in features_in_parts(*of, progress.advance)):
                 features[first : first + len(part)] = part
                 first += len(part)
         if getattr(self, "_sklearn_output_config", {}).get("transform") == "pandas":

@@ -80,8 +80,10 @@ class FeatureKind:
         """
         features: np.ndarray = reading.features(self.poolings)
         if self.units is not None:
-            by_layer = features.reshape(len(features), -1, architecture.hidden_size)
-            features = by_layer[:, :, self.units_of(architecture)].reshape(len(features), -1)
+            N, H = len(features), architecture.hidden_size
+            by_layer = features.reshape(N, features.shape[1] // H, H)
+            units = self.units_of(architecture)
+            features = by_layer[:, :, units].reshape(N, by_layer.shape[1] * len(units))
         if not np.isfinite(features).all():
             raise InputError(
                 "features become NaN or infinite: the model's weights are damaged, or too large "

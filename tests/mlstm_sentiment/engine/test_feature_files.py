@@ -54,6 +54,15 @@ def test_a_file_is_whole_or_not_there(tmp_path, reading, small_model):
     assert [left.name for left in contents(tmp_path)] == ["x.npy"]
 
 
+def test_a_last_part_may_be_empty(tmp_path, reading, small_model):
+    """Rows come in batches, and the last one may have none."""
+    chosen = replace(reading, kind=FeatureKind(units=(3, 1)))
+    parts = [chosen, replace(chosen, sequences=[])]
+    write_features(tmp_path / "x.npy", chosen.shape, parts, lambda count: None)
+    expected = features_in_order(small_model, TEXTS)[:, [3, 1]]
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), expected)
+
+
 @pytest.mark.parametrize("rows", [29, 31])
 def test_more_or_fewer_texts_than_before_are_refused(tmp_path, reading, rows):
     shape = (rows, reading.shape[1])

@@ -85,6 +85,7 @@ def test_featurizer_takes_any_row_of_strings(featurizer):
     for texts in (np.array(TEXTS), pd.Series(TEXTS), tuple(TEXTS), iter(TEXTS)):
         np.testing.assert_array_equal(featurizer.transform(texts), expected)
     assert featurizer.transform([]).shape == (0, 12)
+    assert featurizer.set_params(units=[3, 1]).fit_transform([]).shape == (0, 2)
 
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru", "transformer"])
