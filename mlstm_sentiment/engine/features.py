@@ -122,7 +122,7 @@ def _new_array(path: Path, shape: tuple[int, int]) -> np.memmap:
 
 def mapped(path: Path, shape: tuple[int, int]) -> np.memmap:
     """Map features without reading them; InputError if the file holds anything else."""
-    array = map_array(path, "r", REMEDY)
+    array = map_array(path, REMEDY)
     if (array.dtype, array.shape) != (np.float32, shape):
         raise InputError(
             f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"

@@ -18,7 +18,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import filelock
 import numpy as np
@@ -257,10 +257,10 @@ def check_format_version(content: Mapping[str, Any], supported: int, path: Path)
         )
 
 
-def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
-    """Map an array without reading or unpickling it; InputError, with `remedy`, if damaged."""
+def map_array(path: Path, remedy: str) -> np.memmap:
+    """Map an array, not to be written, without reading or unpickling it; InputError, with `remedy`, if damaged."""
     try:
-        return np.lib.format.open_memmap(path, mode=mode)
+        return np.lib.format.open_memmap(path, mode="r")
     except OSError:  # from the system, not about the content
         raise
     except Exception as error:  # the header is Python; if damaged, its parser may raise anything

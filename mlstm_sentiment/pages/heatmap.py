@@ -14,7 +14,7 @@ import numpy as np
 
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
-from ..errors import InputError
+from ..errors import check_choice
 from ..files.writer import write_content, write_json
 from ..text.glyphs import visible
 from ..text.profiles import checked_texts
@@ -72,8 +72,7 @@ def heatmap(
 
     >>> heatmap("I loved it at first, then it broke.").save("heatmap.html")  # doctest: +SKIP
     """
-    if palette not in PALETTES:
-        raise InputError(f"palette is {palette!r}; known: {', '.join(PALETTES)}")
+    check_choice("palette", palette, PALETTES)
     texts = [texts] if isinstance(texts, str) else checked_texts(texts)
     units = [] if neuron is None else [neuron]
     traces = sentiment_traces(as_model(model), texts, units, classifier=classifier)

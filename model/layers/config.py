@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
 from mlstm_sentiment.engine.architecture import Architecture
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import InputError, check_choice
 
 Backend = Literal["auto", "reference", "torch", "cpp", "amx", "triton", "fused"]
 ANY_CELL = ("auto", "reference", "fused")  # backends that every cell accepts
@@ -41,9 +41,7 @@ class ModelConfig(Architecture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.backend not in get_args(Backend):
-            backends = ", ".join(get_args(Backend))
-            raise InputError(f"model.backend is {self.backend!r}; known: {backends}")
+        check_choice("model.backend", self.backend, get_args(Backend))
         if self.cell != "mlstm" and self.backend not in ANY_CELL:
             raise InputError(
                 f"model.backend {self.backend} computes the recurrence of an mLSTM, and model.cell "

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mlstm_sentiment.engine.architecture import Architecture
-from mlstm_sentiment.errors import InputError
+from mlstm_sentiment.errors import check_choice
 
 from ..kernels.cores import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
@@ -85,8 +85,7 @@ class LanguageModel(nn.Module):
 
         precision: "fp32", "bf16" or "fp16". Raises InputError for any other.
         """
-        if precision not in DTYPES:
-            raise InputError(f"precision is {precision!r}; known: {', '.join(DTYPES)}")
+        check_choice("precision", precision, DTYPES)
         self.compute_dtype = DTYPES[precision]
 
     def reset_parameters(self) -> None:

@@ -92,7 +92,7 @@ def _numbered_files(folder: Path) -> list[Path]:
 
 def _open(path: Path) -> np.ndarray:
     """Map an array without reading it; refuse any dtype that weights cannot have."""
-    array = map_array(path, "r", "get it again")
+    array = map_array(path, "get it again")
     if array.dtype.kind != "f":
         raise InputError(f"{path}: holds {array.dtype}; weights are floating-point numbers")
     return array
