@@ -258,7 +258,7 @@ def check_format_version(content: Mapping[str, Any], supported: int, path: Path)
 
 
 def map_array(path: Path, remedy: str) -> np.memmap:
-    """Map an array, not to be written, without reading or unpickling it; InputError, with `remedy`, if damaged."""
+    """Map an array for reading, without unpickling; InputError, with `remedy`, if damaged."""
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError:  # from the system, not about the content

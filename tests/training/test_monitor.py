@@ -123,7 +123,7 @@ def test_ranks_synchronize_after_every_part_of_an_examination(sets):
     assert len(parts) >= 2 + longest / 128  # two regressions; blocks of bytes
     board = SimpleNamespace(add_text=lambda *_: None)
     monitor.show(trainer, SimpleNamespace(board=board))
-    assert world.barriers - before > len(parts)
+    assert world.barriers - before > len(parts) + 2  # at its end, all ranks meet twice more
 
 
 def test_an_examination_ends_when_the_time_is_up(sets):

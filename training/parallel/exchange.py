@@ -55,7 +55,7 @@ class ParallelConfig:
                 "all of them 0"
             )
         for key, value in (("compression", self.compression), ("flat", self.flat)):
-            if self.combine == "adasum" and value not in ("none", False):
+            if self.combine != "mean" and value not in ("none", False):
                 raise InputError(
                     f"parallel.combine adasum and parallel.{key} {value} do not work together; "
                     "leave one out"
