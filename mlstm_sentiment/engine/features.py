@@ -99,6 +99,7 @@ def write_features(
             if first + len(part.sequences) > shape[0]:
                 break
             of = part.model, part.sequences, part.kind
+            # The features alone: a reading would be in memory while the next one is made.
             for values in (each[0] for each in features_in_parts(*of, advance)):
                 array[first : first + len(values)] = values
                 first += len(values)

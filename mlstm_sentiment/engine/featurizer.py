@@ -137,6 +137,7 @@ class SentimentFeaturizer(Parameterized):
         size, first = sum(map(len, sequences)), 0
         with ProgressBar("featurize", size, shown=self.show_progress) as progress:
             of = loaded, sequences, self.kind_
+            # The features alone: a reading would be in memory while the next one is made.
             for part in (each[0] for each in features_in_parts(*of, progress.advance)):
                 features[first : first + len(part)] = part
                 first += len(part)

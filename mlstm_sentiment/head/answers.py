@@ -88,7 +88,7 @@ def named_answers(head: "Head", *, sides: bool = False) -> tuple[str, ...]:
 def probability_of_each(head: "Head", output: "HeadOutput", *, sides: bool = False) -> "np.ndarray":
     """Return the probability of each answer of `named_answers`, float64 [N, answers].
 
-    Another threshold than one half moves the log-odds of positive and negative beside neutral, so
+    Another threshold than one half moves the log-odds of positive and negative next to neutral, so
     that it becomes their even split.
     """
     import numpy as np

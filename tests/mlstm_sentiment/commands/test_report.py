@@ -147,30 +147,37 @@ def test_the_label_alone_is_the_answer(model, tmp_path, label, said, unsure, unf
     assert said in (tmp_path / "page.html").read_text()
 
 
+def tables_by(column, header, rows, model, folder):
+    """Write the rows; return the answers of classify, and two tables by a column.
+
+    One is of classify's own page, the other of report's about the answers.
+    """
+    (folder / "t.csv").write_text("".join([header, *rows]))
+    written, pages = folder / "answers.csv", [folder / "a.html", folder / "b.html"]
+    words = ["--model", str(model), "--by", column]
+    both = ["--output", str(written), "--report", str(pages[0])]
+    dispatch(["classify", *words, "--input", str(folder / "t.csv"), *both])
+    report(written, *words, "--output", pages[1])
+    return written, *map(table_of, pages)
+
+
+def table_of(page):
+    return re.search("<table.*?</table>", page.read_text(), re.DOTALL)[0]
+
+
 def test_a_column_that_has_an_answers_name_is_grouped_by_as_in_classify(model, tmp_path):
     rows = [f"text {n},{'ab'[n % 2]}\n" for n in range(12)]
-    (tmp_path / "t.csv").write_text("".join(["text,sentiment\n", *rows]))
-    written, pages = tmp_path / "answers.csv", [tmp_path / f"{name}.html" for name in "abc"]
-    words = ["--model", str(model), "--by", "sentiment"]
-    both = ["--output", str(written), "--report", str(pages[0])]
-    dispatch(["classify", *words, "--input", str(tmp_path / "t.csv"), *both])
-    report(written, *words, "--output", pages[1])
-    report(written, "--model", model, "--by", "input_sentiment", "--output", pages[2])
-    table = [re.search("<table.*?</table>", page.read_text(), re.DOTALL)[0] for page in pages]
-    assert table[0] == table[1] == table[2]
+    written, first, second = tables_by("sentiment", "text,sentiment\n", rows, model, tmp_path)
+    page = tmp_path / "c.html"
+    report(written, "--model", model, "--by", "input_sentiment", "--output", page)
+    assert first == second == table_of(page)
 
 
 def test_a_column_of_ones_own_is_grouped_by_whatever_else_is_there(model, tmp_path):
     """`input_` before a name means a renamed column only where the name is an answer's."""
     rows = [f"text {n},{'ab'[n % 2]},{'xyz'[n % 3]}\n" for n in range(12)]
-    (tmp_path / "t.csv").write_text("".join(["text,store,input_store\n", *rows]))
-    written, pages = tmp_path / "answers.csv", [tmp_path / f"{name}.html" for name in "ab"]
-    words = ["--model", str(model), "--by", "store"]
-    both = ["--output", str(written), "--report", str(pages[0])]
-    dispatch(["classify", *words, "--input", str(tmp_path / "t.csv"), *both])
-    report(written, *words, "--output", pages[1])
-    table = [re.search("<table.*?</table>", page.read_text(), re.DOTALL)[0] for page in pages]
-    assert table[0] == table[1]
+    _, first, second = tables_by("store", "text,store,input_store\n", rows, model, tmp_path)
+    assert first == second
 
 
 def test_refusals(model, table, tmp_path):
